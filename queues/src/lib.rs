@@ -1,0 +1,2 @@
+//! Versioned queue messages and their consumers.
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]

@@ -1,0 +1,12 @@
+//! The rules of Hermod, pure.
+//!
+//! Nothing here does I/O, reads a clock or draws randomness: `now` and an [`ports::Entropy`] are arguments.
+//! The platform is met only through the traits in [`ports`], so the same rules run in workerd and in a
+//! seeded simulation.
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+
+pub mod guard;
+pub mod ids;
+pub mod ports;
+pub mod sql;
+pub mod time;

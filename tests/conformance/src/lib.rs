@@ -1,0 +1,1 @@
+//! One suite per port: the same checks on the native fakes and inside workerd.
