@@ -5,6 +5,7 @@
 //! seeded simulation.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod auth;
 pub mod guard;
 pub mod ids;
 pub mod ports;
