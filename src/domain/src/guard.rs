@@ -44,8 +44,6 @@ guards! {
     RunHeld => "run_held",
     /// The idempotency key was not used by this caller before.
     KeyUnused => "key_unused",
-    /// The caller holds the named service lease.
-    LeaseHeld => "lease_held",
 }
 
 #[cfg(test)]
