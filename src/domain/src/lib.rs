@@ -7,7 +7,9 @@
 
 pub mod auth;
 pub mod guard;
+pub mod http;
 pub mod ids;
 pub mod ports;
+pub mod problem;
 pub mod sql;
 pub mod time;

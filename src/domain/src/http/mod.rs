@@ -1,0 +1,4 @@
+//! The rules of the HTTP boundary: which routes there are, what they take and what is refused.
+
+pub mod path;
+pub mod routes;

@@ -1,0 +1,361 @@
+//! Every route there is, as data. The dispatcher, the API description and its test all read this one table.
+
+use super::path::{self, InvalidPath};
+
+/// The methods that occur in the table. `HEAD` is answered wherever `GET` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+}
+
+impl Method {
+    /// The method of this name, which is case-sensitive (RFC 9110 §9.1).
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "DELETE" => Self::Delete,
+            "OPTIONS" => Self::Options,
+            _ => return None,
+        })
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Options => "OPTIONS",
+        }
+    }
+}
+
+/// Which handler answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    RemovedToken,
+    ExchangeToken,
+    Jwks,
+    Chat,
+    ReadTurn,
+    AckTurn,
+    Live,
+    Ready,
+    Version,
+    OpenApi,
+    PutFamily,
+    PutUser,
+    PutIdentity,
+    PutGateway,
+    PutUpstream,
+    PutAddress,
+}
+
+/// How a route finds out who is calling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// Open to everyone.
+    Public,
+    /// `Authorization: Bearer` with a foreign credential that the handler itself exchanges: an upstream identity
+    /// token or a client assertion.
+    Exchange,
+    /// `Authorization: Bearer` with one of our access tokens, which must hold every scope of the route.
+    AccessToken,
+}
+
+/// A media type that a route can answer with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    Json,
+    EventStream,
+}
+
+impl Media {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::EventStream => "text/event-stream",
+        }
+    }
+}
+
+/// The largest request body in bytes, unless a route says less.
+pub const BODY_MAX: usize = 64 * 1_024;
+
+/// One route.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Route {
+    pub endpoint: Endpoint,
+    pub method: Method,
+    /// Segments between slashes; `{name}` takes any one non-empty segment.
+    pub pattern: &'static str,
+    pub auth: Auth,
+    /// Each of these must be in the token.
+    pub scopes: &'static [&'static str],
+    /// Requests must carry an `Idempotency-Key`.
+    pub idempotent_key: bool,
+    /// The largest JSON body in bytes; `None` where no body is read.
+    pub body_max: Option<usize>,
+    /// What it can answer with when it succeeds, the default first.
+    pub produces: &'static [Media],
+}
+
+impl Route {
+    /// The name in logs and metrics: never a value out of the path.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.method.as_str(), self.pattern)
+    }
+}
+
+const fn open(endpoint: Endpoint, pattern: &'static str) -> Route {
+    Route {
+        endpoint,
+        method: Method::Get,
+        pattern,
+        auth: Auth::Public,
+        scopes: &[],
+        idempotent_key: false,
+        body_max: None,
+        produces: &[Media::Json],
+    }
+}
+
+const fn provisioning(endpoint: Endpoint, pattern: &'static str) -> Route {
+    Route {
+        endpoint,
+        method: Method::Put,
+        pattern,
+        auth: Auth::AccessToken,
+        scopes: &["ops:write"],
+        idempotent_key: true,
+        body_max: Some(BODY_MAX),
+        produces: &[Media::Json],
+    }
+}
+
+/// The route table.
+pub const ROUTES: &[Route] = &[
+    open(Endpoint::RemovedToken, "/token"),
+    Route {
+        method: Method::Post,
+        auth: Auth::Exchange,
+        body_max: Some(BODY_MAX),
+        ..open(Endpoint::ExchangeToken, "/auth/token")
+    },
+    open(Endpoint::Jwks, "/.well-known/jwks.json"),
+    Route {
+        endpoint: Endpoint::Chat,
+        method: Method::Post,
+        pattern: "/chat",
+        auth: Auth::AccessToken,
+        scopes: &["chat"],
+        idempotent_key: true,
+        body_max: Some(BODY_MAX),
+        produces: &[Media::Json, Media::EventStream],
+    },
+    Route {
+        auth: Auth::AccessToken,
+        scopes: &["turns:read"],
+        ..open(Endpoint::ReadTurn, "/turns/{turn_id}")
+    },
+    Route {
+        endpoint: Endpoint::AckTurn,
+        method: Method::Post,
+        pattern: "/turns/{turn_id}/ack",
+        auth: Auth::AccessToken,
+        scopes: &["turns:ack"],
+        idempotent_key: true,
+        body_max: Some(BODY_MAX),
+        produces: &[Media::Json],
+    },
+    open(Endpoint::Live, "/health/live"),
+    open(Endpoint::Ready, "/health/ready"),
+    open(Endpoint::Version, "/health/version"),
+    open(Endpoint::OpenApi, "/openapi.json"),
+    provisioning(Endpoint::PutFamily, "/internal/families/{family_id}"),
+    provisioning(Endpoint::PutUser, "/internal/users/{user_id}"),
+    provisioning(Endpoint::PutIdentity, "/internal/users/{user_id}/identities/{idp}"),
+    provisioning(Endpoint::PutGateway, "/internal/gateways/{gateway_id}"),
+    provisioning(Endpoint::PutUpstream, "/internal/upstreams/{idp}"),
+    provisioning(Endpoint::PutAddress, "/internal/addresses/{address_id}"),
+];
+
+/// The decoded values of a pattern's `{name}` segments.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Params(Vec<(&'static str, String)>);
+
+impl Params {
+    /// The value of `{name}`; a name that the route's pattern does not have gives `None`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+impl std::fmt::Debug for Params {
+    /// Names only: the values identify people and things.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// What the table says about a request line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Match {
+    Found(&'static Route, Params),
+    /// The path exists, the method does not; the methods for `Allow` (RFC 9110 §10.2.1).
+    MethodNotAllowed(Vec<Method>),
+    NotFound,
+    /// The path cannot be decoded in exactly one way.
+    Malformed,
+}
+
+/// Finds the route of a request. `method` is `None` for one that occurs nowhere.
+pub fn find(method: Option<Method>, path: &str) -> Match {
+    let segments = match path::segments(path) {
+        Ok(segments) => segments,
+        Err(InvalidPath) => return Match::Malformed,
+    };
+    let mut allowed = Vec::new();
+    for route in ROUTES {
+        let Some(params) = fits(route.pattern, &segments) else {
+            continue;
+        };
+        let as_head = method == Some(Method::Head) && route.method == Method::Get;
+        if method == Some(route.method) || as_head {
+            return Match::Found(route, params);
+        }
+        allowed.push(route.method);
+        if route.method == Method::Get {
+            allowed.push(Method::Head);
+        }
+    }
+    if allowed.is_empty() {
+        Match::NotFound
+    } else {
+        Match::MethodNotAllowed(allowed)
+    }
+}
+
+/// The value of an `Allow` header.
+pub fn allow(methods: &[Method]) -> String {
+    methods
+        .iter()
+        .map(|method| method.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn fits(pattern: &'static str, segments: &[String]) -> Option<Params> {
+    let wanted = pattern.strip_prefix('/')?.split('/');
+    if wanted.clone().count() != segments.len() {
+        return None;
+    }
+    let mut params = Vec::new();
+    for (wanted, found) in wanted.zip(segments) {
+        match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            Some(_) if found.is_empty() => return None,
+            Some(name) => params.push((name, found.clone())),
+            None if wanted == found => {}
+            None => return None,
+        }
+    }
+    Some(Params(params))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(method: Method, path: &str) -> Option<Endpoint> {
+        match find(Some(method), path) {
+            Match::Found(route, _) => Some(route.endpoint),
+            Match::MethodNotAllowed(_) | Match::NotFound | Match::Malformed => None,
+        }
+    }
+
+    #[test]
+    fn every_route_is_found_by_its_own_pattern_and_no_other() {
+        for route in ROUTES {
+            let path = route.pattern.replace(['{', '}'], "");
+            assert_eq!(endpoint(route.method, &path), Some(route.endpoint), "{}", route.label());
+        }
+    }
+
+    #[test]
+    fn params_are_decoded_and_named() {
+        let Match::Found(route, params) = find(Some(Method::Put), "/internal/users/user_00%64emo/identities/demo")
+        else {
+            panic!("no route")
+        };
+        assert_eq!(route.endpoint, Endpoint::PutIdentity);
+        assert_eq!(params.get("user_id"), Some("user_00demo"));
+        assert_eq!(params.get("idp"), Some("demo"));
+        assert_eq!(params.get("nothing"), None);
+        assert_eq!(format!("{params:?}"), r#"["user_id", "idp"]"#);
+    }
+
+    #[test]
+    fn a_wrong_method_names_the_right_ones() {
+        assert_eq!(
+            find(Some(Method::Get), "/chat"),
+            Match::MethodNotAllowed(vec![Method::Post])
+        );
+        assert_eq!(
+            find(None, "/turns/x"),
+            Match::MethodNotAllowed(vec![Method::Get, Method::Head])
+        );
+        assert_eq!(allow(&[Method::Get, Method::Head]), "GET, HEAD");
+    }
+
+    #[test]
+    fn head_is_answered_where_get_is() {
+        assert_eq!(endpoint(Method::Head, "/health/live"), Some(Endpoint::Live));
+        assert_eq!(endpoint(Method::Head, "/chat"), None);
+    }
+
+    #[test]
+    fn near_misses_are_not_found() {
+        for path in [
+            "/",
+            "/chat/",
+            "//chat",
+            "/Chat",
+            "/turns",
+            "/turns/",
+            "/turns//ack",
+            "/turns/x/ack/y",
+            "/health",
+        ] {
+            assert_eq!(find(Some(Method::Get), path), Match::NotFound, "{path}");
+        }
+        assert_eq!(find(Some(Method::Get), "/turns/a%2Fb"), Match::Malformed);
+    }
+
+    #[test]
+    fn what_changes_something_for_a_caller_needs_a_key_and_a_scope() {
+        for route in ROUTES {
+            let protected = route.auth == Auth::AccessToken;
+            assert_eq!(protected, !route.scopes.is_empty(), "{}", route.label());
+            let mutates = protected && route.method != Method::Get;
+            assert_eq!(mutates, route.idempotent_key, "{}", route.label());
+            assert_eq!(
+                route.method != Method::Get,
+                route.body_max.is_some(),
+                "{}",
+                route.label()
+            );
+        }
+    }
+}
