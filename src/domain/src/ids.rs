@@ -23,13 +23,19 @@ const CROCKFORD: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub struct InvalidId;
 
 fn parse(prefix: &str, text: &str) -> Result<u8, InvalidId> {
-    let tail = text.strip_prefix(prefix).and_then(|tail| tail.strip_prefix('_')).ok_or(InvalidId)?;
+    let tail = text
+        .strip_prefix(prefix)
+        .and_then(|tail| tail.strip_prefix('_'))
+        .ok_or(InvalidId)?;
     let (shard, rest) = tail.split_at_checked(2).ok_or(InvalidId)?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if rest.is_empty() || rest.len() > REST_MAX || !rest.bytes().all(plain) {
         return Err(InvalidId);
     }
-    if !shard.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)) {
+    if !shard
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    {
         return Err(InvalidId);
     }
     match u8::from_str_radix(shard, 16) {
@@ -44,7 +50,9 @@ fn crockford(value: u128, digits: u32) -> String {
         .rev()
         .filter_map(|digit| {
             let five_bits = (value >> digit.saturating_mul(5)) & 31;
-            usize::try_from(five_bits).ok().and_then(|at| CROCKFORD.get(at))
+            usize::try_from(five_bits)
+                .ok()
+                .and_then(|at| CROCKFORD.get(at))
         })
         .map(|byte| char::from(*byte))
         .collect()
@@ -55,7 +63,11 @@ fn mint(prefix: &str, shard: u8, now: Timestamp, entropy: &impl Entropy) -> Stri
     let mut random = [0_u8; 16];
     entropy.fill(random.split_at_mut(10).0);
     let random = u128::from_be_bytes(random) >> 48;
-    format!("{prefix}_{shard:02x}{}{}", crockford(time, 10), crockford(random, 16))
+    format!(
+        "{prefix}_{shard:02x}{}{}",
+        crockford(time, 10),
+        crockford(random, 16)
+    )
 }
 
 macro_rules! ids {
@@ -161,10 +173,23 @@ mod tests {
 
     #[test]
     fn foreign_shapes_are_refused() {
-        for text in ["", "turn_", "turn_00", "user_00x", "turn_zzabc", "turn_01abc", "turn_00a/b", "turn_00a b", "turn_0Fx"] {
+        for text in [
+            "",
+            "turn_",
+            "turn_00",
+            "user_00x",
+            "turn_zzabc",
+            "turn_01abc",
+            "turn_00a/b",
+            "turn_00a b",
+            "turn_0Fx",
+        ] {
             assert_eq!(TurnId::parse(text), Err(InvalidId), "{text}");
         }
-        assert_eq!(TurnId::parse(&format!("turn_00{}", "a".repeat(41))), Err(InvalidId));
+        assert_eq!(
+            TurnId::parse(&format!("turn_00{}", "a".repeat(41))),
+            Err(InvalidId)
+        );
         assert_eq!(TurnId::parse("turn_00é"), Err(InvalidId));
     }
 }

@@ -11,5 +11,7 @@ pub mod http;
 pub mod ids;
 pub mod ports;
 pub mod problem;
+pub mod session;
 pub mod sql;
 pub mod time;
+pub mod turn;

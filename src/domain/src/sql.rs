@@ -98,7 +98,9 @@ impl From<Timestamp> for Value {
 
 impl From<Millis> for Value {
     fn from(value: Millis) -> Self {
-        Self::Integer(SafeInteger(value.get().clamp(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX)))
+        Self::Integer(SafeInteger(
+            value.get().clamp(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX),
+        ))
     }
 }
 
@@ -157,11 +159,15 @@ impl Row {
             .iter()
             .position(|name| name == column)
             .and_then(|at| self.values.get(at))
-            .ok_or_else(|| RowError { column: column.to_owned(), expected: "a column of this name" })
+            .ok_or_else(|| RowError {
+                column: column.to_owned(),
+                expected: "a column of this name",
+            })
     }
 
     pub fn text(&self, column: &str) -> Result<&str, RowError> {
-        self.optional_text(column)?.ok_or_else(|| wrong(column, "text"))
+        self.optional_text(column)?
+            .ok_or_else(|| wrong(column, "text"))
     }
 
     pub fn optional_text(&self, column: &str) -> Result<Option<&str>, RowError> {
@@ -173,7 +179,8 @@ impl Row {
     }
 
     pub fn integer(&self, column: &str) -> Result<i64, RowError> {
-        self.optional_integer(column)?.ok_or_else(|| wrong(column, "an integer"))
+        self.optional_integer(column)?
+            .ok_or_else(|| wrong(column, "an integer"))
     }
 
     pub fn optional_integer(&self, column: &str) -> Result<Option<i64>, RowError> {
@@ -202,7 +209,8 @@ impl Row {
     }
 
     pub fn blob(&self, column: &str) -> Result<&[u8], RowError> {
-        self.optional_blob(column)?.ok_or_else(|| wrong(column, "a blob"))
+        self.optional_blob(column)?
+            .ok_or_else(|| wrong(column, "a blob"))
     }
 
     pub fn optional_blob(&self, column: &str) -> Result<Option<&[u8]>, RowError> {
@@ -215,7 +223,10 @@ impl Row {
 }
 
 fn wrong(column: &str, expected: &'static str) -> RowError {
-    RowError { column: column.to_owned(), expected }
+    RowError {
+        column: column.to_owned(),
+        expected,
+    }
 }
 
 /// What became of a batch. A batch is one transaction: all of it or nothing.

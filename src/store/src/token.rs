@@ -38,11 +38,24 @@ macro_rules! operator_is_current {
 /// The guard `token_current` for the head of a write batch.
 pub fn token_current(principal: &Principal) -> Statement {
     let sql = match principal.subject {
-        Subject::User(_) => concat!("INSERT INTO must(label, ok) SELECT 'token_current', ", user_is_current!()),
-        Subject::Gateway(_) => concat!("INSERT INTO must(label, ok) SELECT 'token_current', ", gateway_is_current!()),
-        Subject::Operator(_) => concat!("INSERT INTO must(label, ok) SELECT 'token_current', ", operator_is_current!()),
+        Subject::User(_) => concat!(
+            "INSERT INTO must(label, ok) SELECT 'token_current', ",
+            user_is_current!()
+        ),
+        Subject::Gateway(_) => concat!(
+            "INSERT INTO must(label, ok) SELECT 'token_current', ",
+            gateway_is_current!()
+        ),
+        Subject::Operator(_) => concat!(
+            "INSERT INTO must(label, ok) SELECT 'token_current', ",
+            operator_is_current!()
+        ),
     };
-    Statement { name: "token_current", sql, binds: binds(principal) }
+    Statement {
+        name: "token_current",
+        sql,
+        binds: binds(principal),
+    }
 }
 
 /// One row with `fresh` 0 or 1, for the head of a read batch; see [`is_fresh`].
@@ -52,12 +65,17 @@ pub fn freshness(principal: &Principal) -> Statement {
         Subject::Gateway(_) => concat!("SELECT ", gateway_is_current!(), " AS fresh"),
         Subject::Operator(_) => concat!("SELECT ", operator_is_current!(), " AS fresh"),
     };
-    Statement { name: "token_freshness", sql, binds: binds(principal) }
+    Statement {
+        name: "token_freshness",
+        sql,
+        binds: binds(principal),
+    }
 }
 
 /// Reads the answer of [`freshness`]; no row counts as stale.
 pub fn is_fresh(rows: &Rows) -> Result<bool, RowError> {
-    rows.first().map_or(Ok(false), |row: &Row| row.flag("fresh"))
+    rows.first()
+        .map_or(Ok(false), |row: &Row| row.flag("fresh"))
 }
 
 fn binds(principal: &Principal) -> Vec<Value> {
@@ -66,7 +84,12 @@ fn binds(principal: &Principal) -> Vec<Value> {
     let issued_at = Value::from(principal.issued_at);
     match &principal.subject {
         Subject::User(user) => {
-            vec![user.into(), principal.family.as_ref().map_or(Value::Null, Value::from), revision, issued_at]
+            vec![
+                user.into(),
+                principal.family.as_ref().map_or(Value::Null, Value::from),
+                revision,
+                issued_at,
+            ]
         }
         Subject::Gateway(gateway) => vec![gateway.into(), revision, issued_at],
         Subject::Operator(_) => vec![issued_at],
