@@ -9,6 +9,8 @@ pub mod auth;
 pub mod guard;
 pub mod http;
 pub mod ids;
+pub mod keys;
+pub mod model;
 pub mod ports;
 pub mod problem;
 pub mod session;
