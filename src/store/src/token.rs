@@ -74,8 +74,7 @@ pub fn freshness(principal: &Principal) -> Statement {
 
 /// Reads the answer of [`freshness`]; no row counts as stale.
 pub fn is_fresh(rows: &Rows) -> Result<bool, RowError> {
-    rows.first()
-        .map_or(Ok(false), |row: &Row| row.flag("fresh"))
+    rows.first().map_or(Ok(false), |row: &Row| row.flag("fresh"))
 }
 
 fn binds(principal: &Principal) -> Vec<Value> {

@@ -1,5 +1,19 @@
 //! Who a caller is and what they may do: principals, access tokens, upstream identity tokens and client assertions.
 
+pub mod cache;
+pub mod claims;
+pub mod jwk;
+pub mod jws;
+pub mod keyset;
 pub mod principal;
+pub mod token;
 
+#[cfg(test)]
+mod jwk_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod token_tests;
+
+pub use keyset::KeySet;
 pub use principal::{AuthMethod, Principal, Role, Scope, Subject};

@@ -106,8 +106,7 @@ impl Subject {
 
 /// Whether `name` may name an operator: 1 to [`OPERATOR_NAME_MAX`] of `0-9 A-Z a-z . _ @ -`.
 pub fn is_operator_name(name: &str) -> bool {
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'@' | b'-');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'@' | b'-');
     !name.is_empty() && name.len() <= OPERATOR_NAME_MAX && name.bytes().all(plain)
 }
 
@@ -193,10 +192,7 @@ mod tests {
     fn every_name_leads_back_to_its_value() {
         for scope in Scope::ALL {
             assert_eq!(Scope::from_name(scope.as_str()), Some(*scope));
-            assert_eq!(
-                serde_json::to_string(scope).unwrap(),
-                format!("\"{scope}\"")
-            );
+            assert_eq!(serde_json::to_string(scope).unwrap(), format!("\"{scope}\""));
         }
         for role in Role::ALL {
             assert_eq!(Role::from_name(role.as_str()), Some(*role));
@@ -212,10 +208,7 @@ mod tests {
     fn a_principal_survives_the_way_to_an_object() {
         let text = serde_json::to_string(&demo()).unwrap();
         assert_eq!(serde_json::from_str::<Principal>(&text).unwrap(), demo());
-        assert!(
-            text.contains(r#""subject":{"user":"user_00demo"}"#),
-            "{text}"
-        );
+        assert!(text.contains(r#""subject":{"user":"user_00demo"}"#), "{text}");
         assert!(text.contains(r#""scopes":["chat","turns:read"]"#), "{text}");
     }
 
