@@ -50,9 +50,7 @@ fn crockford(value: u128, digits: u32) -> String {
         .rev()
         .filter_map(|digit| {
             let five_bits = (value >> digit.saturating_mul(5)) & 31;
-            usize::try_from(five_bits)
-                .ok()
-                .and_then(|at| CROCKFORD.get(at))
+            usize::try_from(five_bits).ok().and_then(|at| CROCKFORD.get(at))
         })
         .map(|byte| char::from(*byte))
         .collect()
@@ -63,11 +61,7 @@ fn mint(prefix: &str, shard: u8, now: Timestamp, entropy: &impl Entropy) -> Stri
     let mut random = [0_u8; 16];
     entropy.fill(random.split_at_mut(10).0);
     let random = u128::from_be_bytes(random) >> 48;
-    format!(
-        "{prefix}_{shard:02x}{}{}",
-        crockford(time, 10),
-        crockford(random, 16)
-    )
+    format!("{prefix}_{shard:02x}{}{}", crockford(time, 10), crockford(random, 16))
 }
 
 macro_rules! ids {
@@ -186,10 +180,7 @@ mod tests {
         ] {
             assert_eq!(TurnId::parse(text), Err(InvalidId), "{text}");
         }
-        assert_eq!(
-            TurnId::parse(&format!("turn_00{}", "a".repeat(41))),
-            Err(InvalidId)
-        );
+        assert_eq!(TurnId::parse(&format!("turn_00{}", "a".repeat(41))), Err(InvalidId));
         assert_eq!(TurnId::parse("turn_00é"), Err(InvalidId));
     }
 }

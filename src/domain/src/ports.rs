@@ -56,10 +56,7 @@ pub struct QueueError;
 /// One outbound request with a deadline. Redirects are never followed.
 pub trait Http {
     type Body: HttpBody;
-    async fn send(
-        &self,
-        request: OutboundRequest,
-    ) -> Result<OutboundResponse<Self::Body>, HttpError>;
+    async fn send(&self, request: OutboundRequest) -> Result<OutboundResponse<Self::Body>, HttpError>;
 }
 
 /// The body of an answer, read piece by piece under the request's deadline.

@@ -184,17 +184,9 @@ mod tests {
     fn slugs_are_unique_lead_back_and_equal_the_serialized_code() {
         for (at, code) in Code::ALL.iter().enumerate() {
             assert_eq!(Code::from_slug(code.slug()), Some(*code));
-            assert_eq!(
-                serde_json::to_string(code).unwrap(),
-                format!("\"{}\"", code.slug())
-            );
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.slug()));
             assert!((400..600).contains(&code.status()), "{}", code.slug());
-            assert!(
-                Code::ALL
-                    .iter()
-                    .skip(at + 1)
-                    .all(|other| other.slug() != code.slug())
-            );
+            assert!(Code::ALL.iter().skip(at + 1).all(|other| other.slug() != code.slug()));
         }
         assert_eq!(Code::from_slug("teapot"), None);
         assert_eq!(Code::ALL.len(), 28);

@@ -45,9 +45,6 @@ mod tests {
         assert!(after(1_799_999));
         assert!(!after(1_800_000));
         assert!(!after(1_800_001));
-        assert!(
-            after(-60_000),
-            "a clock that went back does not cut a session"
-        );
+        assert!(after(-60_000), "a clock that went back does not cut a session");
     }
 }

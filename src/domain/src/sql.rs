@@ -98,9 +98,7 @@ impl From<Timestamp> for Value {
 
 impl From<Millis> for Value {
     fn from(value: Millis) -> Self {
-        Self::Integer(SafeInteger(
-            value.get().clamp(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX),
-        ))
+        Self::Integer(SafeInteger(value.get().clamp(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX)))
     }
 }
 
@@ -166,8 +164,7 @@ impl Row {
     }
 
     pub fn text(&self, column: &str) -> Result<&str, RowError> {
-        self.optional_text(column)?
-            .ok_or_else(|| wrong(column, "text"))
+        self.optional_text(column)?.ok_or_else(|| wrong(column, "text"))
     }
 
     pub fn optional_text(&self, column: &str) -> Result<Option<&str>, RowError> {
@@ -209,8 +206,7 @@ impl Row {
     }
 
     pub fn blob(&self, column: &str) -> Result<&[u8], RowError> {
-        self.optional_blob(column)?
-            .ok_or_else(|| wrong(column, "a blob"))
+        self.optional_blob(column)?.ok_or_else(|| wrong(column, "a blob"))
     }
 
     pub fn optional_blob(&self, column: &str) -> Result<Option<&[u8]>, RowError> {

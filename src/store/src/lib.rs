@@ -1,4 +1,21 @@
 //! Every SQL statement of Hermod and the mapping of its rows, over one port: an atomic batch of statements.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod keys;
+pub mod ledger;
 pub mod token;
+
+use domain::ids::InvalidId;
+use domain::sql::{Row, RowError};
+
+/// Reads an id out of a text column.
+pub(crate) fn id<T>(row: &Row, column: &str, parse: impl Fn(&str) -> Result<T, InvalidId>) -> Result<T, RowError> {
+    parse(row.text(column)?).map_err(|InvalidId| wrong(column, "an id"))
+}
+
+pub(crate) fn wrong(column: &str, expected: &'static str) -> RowError {
+    RowError {
+        column: column.to_owned(),
+        expected,
+    }
+}

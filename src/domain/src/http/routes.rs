@@ -183,10 +183,7 @@ pub const ROUTES: &[Route] = &[
     open(Endpoint::OpenApi, "/openapi.json"),
     provisioning(Endpoint::PutFamily, "/internal/families/{family_id}"),
     provisioning(Endpoint::PutUser, "/internal/users/{user_id}"),
-    provisioning(
-        Endpoint::PutIdentity,
-        "/internal/users/{user_id}/identities/{idp}",
-    ),
+    provisioning(Endpoint::PutIdentity, "/internal/users/{user_id}/identities/{idp}"),
     provisioning(Endpoint::PutGateway, "/internal/gateways/{gateway_id}"),
     provisioning(Endpoint::PutUpstream, "/internal/upstreams/{idp}"),
     provisioning(Endpoint::PutAddress, "/internal/addresses/{address_id}"),
@@ -209,9 +206,7 @@ impl Params {
 impl std::fmt::Debug for Params {
     /// Names only: the values identify people and things.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|(name, _)| name))
-            .finish()
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -269,10 +264,7 @@ fn fits(pattern: &'static str, segments: &[String]) -> Option<Params> {
     }
     let mut params = Vec::new();
     for (wanted, found) in wanted.zip(segments) {
-        match wanted
-            .strip_prefix('{')
-            .and_then(|name| name.strip_suffix('}'))
-        {
+        match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
             Some(_) if found.is_empty() => return None,
             Some(name) => params.push((name, found.clone())),
             None if wanted == found => {}
@@ -297,21 +289,14 @@ mod tests {
     fn every_route_is_found_by_its_own_pattern_and_no_other() {
         for route in ROUTES {
             let path = route.pattern.replace(['{', '}'], "");
-            assert_eq!(
-                endpoint(route.method, &path),
-                Some(route.endpoint),
-                "{}",
-                route.label()
-            );
+            assert_eq!(endpoint(route.method, &path), Some(route.endpoint), "{}", route.label());
         }
     }
 
     #[test]
     fn params_are_decoded_and_named() {
-        let Match::Found(route, params) = find(
-            Some(Method::Put),
-            "/internal/users/user_00%64emo/identities/demo",
-        ) else {
+        let Match::Found(route, params) = find(Some(Method::Put), "/internal/users/user_00%64emo/identities/demo")
+        else {
             panic!("no route")
         };
         assert_eq!(route.endpoint, Endpoint::PutIdentity);

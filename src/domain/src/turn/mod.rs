@@ -3,6 +3,7 @@
 //! The life of a turn is data. [`TRANSITIONS`] lists every event that may follow in every status; whatever is not in
 //! it is refused. The database holds the same rule as guards.
 
+pub mod event;
 pub mod protocol;
 pub mod recovery;
 
@@ -50,10 +51,7 @@ named! {
 impl Status {
     /// Whether nothing more can change where the turn stands.
     pub const fn is_terminal(self) -> bool {
-        matches!(
-            self,
-            Self::TerminalSuccess | Self::TerminalFailure | Self::Cancelled
-        )
+        matches!(self, Self::TerminalSuccess | Self::TerminalFailure | Self::Cancelled)
     }
 }
 
@@ -121,58 +119,26 @@ pub const TRANSITIONS: &[(Option<Status>, EventType, Status)] = &[
     (None, E::EngineAccepted, S::Accepted),
     (Some(S::Accepted), E::ContextSelected, S::Accepted),
     (Some(S::Accepted), E::GenerationStarted, S::Processing),
-    (
-        Some(S::Accepted),
-        E::TurnTerminalFailure,
-        S::TerminalFailure,
-    ),
+    (Some(S::Accepted), E::TurnTerminalFailure, S::TerminalFailure),
     // A second attempt, after the first was interrupted with nothing of it shown.
     (Some(S::Processing), E::ContextSelected, S::Processing),
     (Some(S::Processing), E::GenerationStarted, S::Processing),
     (Some(S::Processing), E::GenerationFailed, S::Processing),
     (Some(S::Processing), E::GenerationCompleted, S::Generated),
-    (
-        Some(S::Processing),
-        E::TurnTerminalFailure,
-        S::TerminalFailure,
-    ),
+    (Some(S::Processing), E::TurnTerminalFailure, S::TerminalFailure),
     (Some(S::Generated), E::DurableWriteStarted, S::Generated),
     (Some(S::Generated), E::DurableWriteCompleted, S::Persisted),
     (Some(S::Persisted), E::ResponseCommitStarted, S::Persisted),
     (Some(S::Persisted), E::ResponseCommitted, S::Persisted),
     // A quick client acknowledges before the hand-over is on record.
     (Some(S::Persisted), E::ClientAcknowledged, S::Persisted),
-    (
-        Some(S::Persisted),
-        E::TurnTerminalSuccess,
-        S::TerminalSuccess,
-    ),
-    (
-        Some(S::Persisted),
-        E::TurnTerminalFailure,
-        S::TerminalFailure,
-    ),
-    (
-        Some(S::TerminalSuccess),
-        E::ClientAcknowledged,
-        S::TerminalSuccess,
-    ),
+    (Some(S::Persisted), E::TurnTerminalSuccess, S::TerminalSuccess),
+    (Some(S::Persisted), E::TurnTerminalFailure, S::TerminalFailure),
+    (Some(S::TerminalSuccess), E::ClientAcknowledged, S::TerminalSuccess),
     // An answer that nobody took in time may still be handed over later; the ending stays as it was.
-    (
-        Some(S::TerminalFailure),
-        E::ResponseCommitStarted,
-        S::TerminalFailure,
-    ),
-    (
-        Some(S::TerminalFailure),
-        E::ResponseCommitted,
-        S::TerminalFailure,
-    ),
-    (
-        Some(S::TerminalFailure),
-        E::ClientAcknowledged,
-        S::TerminalFailure,
-    ),
+    (Some(S::TerminalFailure), E::ResponseCommitStarted, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::ResponseCommitted, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::ClientAcknowledged, S::TerminalFailure),
 ];
 
 /// The step is not in [`TRANSITIONS`].
@@ -259,11 +225,7 @@ mod tests {
 
     #[test]
     fn success_cannot_follow_failure() {
-        let lost = [
-            E::EngineAccepted,
-            E::TurnTerminalFailure,
-            E::TurnTerminalSuccess,
-        ];
+        let lost = [E::EngineAccepted, E::TurnTerminalFailure, E::TurnTerminalSuccess];
         assert_eq!(
             replay(lost),
             Err(IllegalStep {

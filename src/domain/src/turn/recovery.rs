@@ -126,30 +126,10 @@ mod tests {
                 600_000,
                 lost,
             ),
-            (
-                "called and shown",
-                open(Status::Processing, 1, true, None),
-                5_000,
-                lost,
-            ),
-            (
-                "called twice",
-                open(Status::Processing, 2, false, None),
-                5_000,
-                lost,
-            ),
-            (
-                "stored",
-                open(Status::Persisted, 1, true, None),
-                5_000,
-                Nothing,
-            ),
-            (
-                "ended",
-                open(Status::TerminalSuccess, 1, true, None),
-                5_000,
-                Nothing,
-            ),
+            ("called and shown", open(Status::Processing, 1, true, None), 5_000, lost),
+            ("called twice", open(Status::Processing, 2, false, None), 5_000, lost),
+            ("stored", open(Status::Persisted, 1, true, None), 5_000, Nothing),
+            ("ended", open(Status::TerminalSuccess, 1, true, None), 5_000, Nothing),
         ];
         for (story, turn, now, step) in cases {
             assert_eq!(recover(&turn, at(now)), step, "{story}");

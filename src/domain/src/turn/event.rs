@@ -1,0 +1,111 @@
+//! One line of a turn's history. Never content: what may stand in it is this type.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+use crate::turn::{EventType, FailureCode};
+
+/// The part of the service that saw an event happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    Edge,
+    UserTurns,
+    Sweep,
+    Client,
+}
+
+/// How far a client says it got with an answer. "Rendered" is not "read", and neither is more than its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AckType {
+    Rendered,
+    Read,
+}
+
+impl AckType {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rendered => "rendered",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// The facts an event may carry.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Metadata {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub new_session: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error_code: Option<FailureCode>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub input_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub output_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ack_type: Option<AckType>,
+    /// The client's own clock, milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_timestamp: Option<Timestamp>,
+}
+
+/// One thing that happened to a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    pub at: Timestamp,
+    pub actor: Actor,
+    /// Which call of the model this belongs to, from 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attempt: Option<i64>,
+    #[serde(default)]
+    pub metadata: Metadata,
+}
+
+impl Event {
+    pub fn new(event_type: EventType, at: Timestamp, actor: Actor) -> Self {
+        Self {
+            event_type,
+            at,
+            actor,
+            attempt: None,
+            metadata: Metadata::default(),
+        }
+    }
+
+    /// The same event, charged to a call of the model.
+    pub fn attempt(mut self, number: i64) -> Self {
+        self.attempt = Some(number);
+        self
+    }
+
+    /// The same event with facts.
+    pub fn with(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// The end of a turn in failure, and with which code.
+    pub fn failure(code: FailureCode, at: Timestamp, actor: Actor) -> Self {
+        let metadata = Metadata {
+            error_code: Some(code),
+            ..Metadata::default()
+        };
+        Self::new(EventType::TurnTerminalFailure, at, actor).with(metadata)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_stored_as_its_facts_and_nothing_else() {
+        let event = Event::failure(FailureCode::GenerationLost, Timestamp::from_millis(5), Actor::Sweep);
+        let json =
+            r#"{"type":"turn_terminal_failure","at":5,"actor":"sweep","metadata":{"error_code":"generation_lost"}}"#;
+        assert_eq!(serde_json::to_string(&event).unwrap(), json);
+    }
+}

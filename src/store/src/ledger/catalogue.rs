@@ -1,0 +1,129 @@
+//! Every statement of the ledger with sample values, for the checks of query plans.
+
+use domain::auth::{AuthMethod, Principal, Subject};
+use domain::http::context::{Channel, RequestContext};
+use domain::ids::{ConversationId, DataKeyId, FamilyId, LeaseToken, RequestId, SessionId, TokenId, TurnId, UserId};
+use domain::model::Usage;
+use domain::sql::Statement;
+use domain::time::Timestamp;
+use domain::turn::event::AckType;
+use domain::turn::{FailureCode, Status};
+
+use crate::ledger::accept::{Acceptance, ConversationSeen, Place, accept, accepted_turn, read_facts};
+use crate::ledger::run::{self, Answer, Run};
+use crate::ledger::{handover, read, sweep};
+
+/// All of them; `None` only if a sample id were not valid.
+pub fn catalogue() -> Option<Vec<Statement>> {
+    let now = Timestamp::from_millis(1_783_728_000_000);
+    let context = sample_context(now)?;
+    let conversation_id = ConversationId::parse("conv_00sample").ok()?;
+    let session_id = SessionId::parse("session_00sample").ok()?;
+    let key = DataKeyId::parse("key_00sample").ok()?;
+    let seen = ConversationSeen {
+        conversation_id: conversation_id.clone(),
+        session_id: session_id.clone(),
+        last_message_at: now,
+    };
+    let run = Run {
+        user_id: context.user_id.clone(),
+        turn_id: context.turn_id.clone(),
+        token: LeaseToken::parse("lease_00sample").ok()?,
+        attempt: 1,
+        until: now,
+    };
+    let answer = Answer {
+        content_key: &key,
+        content_sealed: vec![1],
+        prompt_hash: String::new(),
+        response_hash: String::new(),
+        provider: "scripted",
+        model: "scripted",
+        usage: &Usage::default(),
+        generated_at: now,
+    };
+    let places = [
+        Place::Opens {
+            conversation_id: conversation_id.clone(),
+            session_id: session_id.clone(),
+        },
+        Place::Continues(seen.clone()),
+        Place::Resumes { seen, session_id },
+    ];
+    let (user, turn) = (&context.user_id, &context.turn_id);
+    let mut all = Vec::new();
+    for place in &places {
+        all.extend(accept(&Acceptance {
+            context: &context,
+            request_hash: "",
+            place,
+            epoch: 1,
+            content_key: &key,
+            content_sealed: vec![1],
+            now,
+        }));
+    }
+    all.extend(read_facts(&context, None));
+    all.extend(read_facts(&context, Some(&conversation_id)));
+    all.push(accepted_turn(&context));
+    all.extend(run::start(&run, 1, &key, now));
+    all.extend(run::started_run(&run));
+    all.extend(run::mark_shown(&run, 1, now));
+    all.extend(run::persist(&run, 1, &answer, now));
+    all.push(run::stored_by_run(&run));
+    all.extend(run::fail_run(&run, 1, FailureCode::GenerationFailed, now));
+    all.extend(run::fail_idle(
+        user,
+        turn,
+        Status::Processing,
+        1,
+        FailureCode::GenerationLost,
+        now,
+    ));
+    all.extend(read::object_state(user));
+    all.push(read::turn_by_id(user, turn));
+    all.push(read::events_of_turn(user, turn));
+    all.extend(handover::commit_response(turn, user, now, now));
+    all.extend(handover::acknowledge(turn, user, AckType::Rendered, now, now));
+    all.extend(sweep::claim(&run.token, now, now));
+    all.extend(sweep::end_untaken(now));
+    all.extend(sweep::stuck_users(now));
+    Some(all)
+}
+
+fn sample_context(now: Timestamp) -> Option<RequestContext> {
+    let user_id = UserId::parse("user_00sample").ok()?;
+    let family_id = FamilyId::parse("family_00sample").ok()?;
+    Some(RequestContext {
+        request_id: RequestId::parse("req_00sample").ok()?,
+        client_request_id: None,
+        turn_id: TurnId::parse("turn_00sample").ok()?,
+        idempotency_key_hash: "sample".to_owned(),
+        principal: Principal {
+            subject: Subject::User(user_id.clone()),
+            family: Some(family_id.clone()),
+            roles: vec![],
+            scopes: vec![],
+            jti: TokenId::parse("jwt_00sample").ok()?,
+            auth_method: AuthMethod::UserJwt,
+            gateway: None,
+            revision: 1,
+            issued_at: now,
+            expires_at: now,
+            idp: None,
+            idp_sub: None,
+        },
+        user_id,
+        family_id,
+        channel: Channel::Direct,
+        gateway_id: None,
+        locale: None,
+        timezone: None,
+        received_at: now,
+        deadline_at: now,
+        source_address_hash: None,
+        trace_id: "0".repeat(32),
+        parent_turn_id: None,
+        feature_flags: vec![],
+    })
+}
