@@ -8,11 +8,13 @@
 pub mod auth;
 pub mod guard;
 pub mod http;
+pub mod idempotency;
 pub mod ids;
 pub mod keys;
 pub mod model;
 pub mod ports;
 pub mod problem;
+pub mod rate;
 pub mod session;
 pub mod sql;
 pub mod time;

@@ -1,19 +1,28 @@
 //! Who a caller is and what they may do: principals, access tokens, upstream identity tokens and client assertions.
 
+pub mod assertion;
 pub mod cache;
 pub mod claims;
 pub mod jwk;
+pub mod jwks;
 pub mod jws;
 pub mod keyset;
 pub mod principal;
 pub mod token;
+pub mod upstream;
 
 #[cfg(test)]
 mod jwk_tests;
 #[cfg(test)]
+mod jwks_tests;
+#[cfg(test)]
+mod keyset_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod token_tests;
+#[cfg(test)]
+mod upstream_tests;
 
 pub use keyset::KeySet;
 pub use principal::{AuthMethod, Principal, Role, Scope, Subject};

@@ -13,6 +13,7 @@ use rsa::rand_core::{CryptoRng, RngCore, impls};
 use rsa::traits::PublicKeyParts as _;
 use serde_json::{Value, json};
 
+use super::keyset::KeySet;
 use crate::ports::Entropy;
 use crate::time::Timestamp;
 
@@ -149,4 +150,18 @@ pub fn forge(header: &Value, claims: &Value, pair: &Pair) -> String {
     );
     let signature = jsonwebtoken::crypto::sign(signed.as_bytes(), &pair.private, pair.alg).unwrap();
     format!("{signed}.{signature}")
+}
+
+/// A key set document of P-256 pairs: name, status, number.
+pub fn set_json(keys: &[(&str, &str, u8)]) -> Value {
+    let key = |&(kid, status, number): &(&str, &str, u8)| {
+        let pair = p256_pair(number);
+        json!({"kid": kid, "status": status, "private_pkcs8": pair.pem, "public_jwk": pair.jwk})
+    };
+    json!({ "keys": keys.iter().map(key).collect::<Vec<_>>() })
+}
+
+/// `k2` signs, `k1` verifies, `k0` is retired.
+pub fn keys() -> KeySet {
+    KeySet::parse(&set_json(&[("k2", "signing", 2), ("k1", "verifying", 1), ("k0", "retired", 3)]).to_string()).unwrap()
 }
