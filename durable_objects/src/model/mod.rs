@@ -1,7 +1,16 @@
 //! Language model providers behind one trait.
 
-use domain::model::{Completion, Halt, ModelError, Prompt};
+mod openai;
+mod scripted;
+#[cfg(test)]
+mod tests;
+
+use domain::model::{Completion, Halt, ModelConfig, ModelError, Prompt};
+use domain::ports::{Clock, Http};
 use domain::time::Millis;
+
+pub use openai::OpenAi;
+pub use scripted::Scripted;
 
 /// Something that answers prompts.
 pub trait Model {
@@ -16,4 +25,36 @@ pub trait Model {
         timeout: Millis,
         on_delta: &mut impl AsyncFnMut(&str) -> Result<(), Halt>,
     ) -> Result<Completion, ModelError>;
+}
+
+/// The provider that the configuration names.
+pub enum Provider<H, C> {
+    Scripted(Scripted<C>),
+    OpenAi(OpenAi<H, C>),
+}
+
+impl<H: Http, C: Clock> Provider<H, C> {
+    pub fn new(config: ModelConfig, http: H, clock: C) -> Self {
+        match config {
+            ModelConfig::Scripted {
+                delay_per_delta,
+                prices,
+            } => Self::Scripted(Scripted::new(delay_per_delta, prices, clock)),
+            ModelConfig::OpenAi(config) => Self::OpenAi(OpenAi::new(config, http, clock)),
+        }
+    }
+}
+
+impl<H: Http, C: Clock> Model for Provider<H, C> {
+    async fn generate(
+        &self,
+        prompt: &Prompt,
+        timeout: Millis,
+        on_delta: &mut impl AsyncFnMut(&str) -> Result<(), Halt>,
+    ) -> Result<Completion, ModelError> {
+        match self {
+            Self::Scripted(scripted) => scripted.generate(prompt, timeout, on_delta).await,
+            Self::OpenAi(openai) => openai.generate(prompt, timeout, on_delta).await,
+        }
+    }
 }

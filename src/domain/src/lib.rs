@@ -15,6 +15,7 @@ pub mod model;
 pub mod ports;
 pub mod problem;
 pub mod rate;
+pub mod retry;
 pub mod session;
 pub mod sql;
 pub mod time;

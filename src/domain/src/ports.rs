@@ -3,6 +3,7 @@
 //! Each has the Cloudflare adapter (`src/platform`) and a native fake (`tests/harness`), and one conformance suite
 //! that runs on both. Everything is single-threaded, so no future is `Send`.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -71,7 +72,8 @@ pub enum Method {
     Post,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A request to the outside. Printing it shows no address, header or body: each may hold a secret or what was said.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OutboundRequest {
     pub method: Method,
     pub url: String,
@@ -80,6 +82,16 @@ pub struct OutboundRequest {
     pub body: Vec<u8>,
     /// Covers the head and the whole body.
     pub timeout: Millis,
+}
+
+impl fmt::Debug for OutboundRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboundRequest")
+            .field("method", &self.method)
+            .field("body_bytes", &self.body.len())
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]

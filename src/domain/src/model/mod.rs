@@ -1,10 +1,17 @@
 //! What is asked of a language model and what comes back, whoever provides it.
 
+mod config;
+pub mod openai;
+pub mod script;
+pub mod sse;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Millis;
+
+pub use config::{ApiKey, InvalidVariable, ModelConfig, OpenAiConfig, Prices};
 
 /// The largest answer that is kept, in bytes of UTF-8.
 pub const ANSWER_BYTES_MAX: usize = 48 * 1024;

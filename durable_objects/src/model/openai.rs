@@ -1,0 +1,83 @@
+//! Any provider that speaks OpenAI's `chat/completions`.
+
+use domain::model::openai::{Answer, refusal, request_body};
+use domain::model::{Completion, Halt, ModelError, OpenAiConfig, Prompt};
+use domain::ports::{Clock, Http, HttpBody, HttpError, Method, OutboundRequest};
+use domain::time::Millis;
+
+use super::Model;
+
+/// Streams answers from the configured address.
+pub struct OpenAi<H, C> {
+    config: OpenAiConfig,
+    http: H,
+    clock: C,
+}
+
+impl<H: Http, C: Clock> OpenAi<H, C> {
+    pub const fn new(config: OpenAiConfig, http: H, clock: C) -> Self {
+        Self { config, http, clock }
+    }
+
+    fn request(&self, prompt: &Prompt, timeout: Millis) -> OutboundRequest {
+        let mut headers = vec![
+            ("content-type", "application/json".to_owned()),
+            ("accept", "text/event-stream, application/json".to_owned()),
+        ];
+        if let Some(key) = &self.config.api_key {
+            headers.push(("authorization", format!("Bearer {}", key.reveal())));
+        }
+        OutboundRequest {
+            method: Method::Post,
+            url: self.config.url.clone(),
+            headers,
+            body: request_body(prompt, &self.config.model),
+            timeout,
+        }
+    }
+}
+
+impl<H: Http, C: Clock> Model for OpenAi<H, C> {
+    async fn generate(
+        &self,
+        prompt: &Prompt,
+        timeout: Millis,
+        on_delta: &mut impl AsyncFnMut(&str) -> Result<(), Halt>,
+    ) -> Result<Completion, ModelError> {
+        let mut response = self.http.send(self.request(prompt, timeout)).await.map_err(broken)?;
+        if response.status != 200 {
+            return Err(refusal(
+                response.status,
+                response.retry_after.as_deref(),
+                self.clock.now(),
+            ));
+        }
+        let mut answer = Answer::default();
+        while let Some(piece) = response.body.chunk().await.map_err(broken)? {
+            let delta = answer.push(&piece)?.concat();
+            if !delta.is_empty() {
+                on_delta(&delta).await?;
+            }
+            if answer.is_finished() {
+                break;
+            }
+        }
+        let (finished, rest) = answer.finish(self.config.prices)?;
+        if let Some(rest) = rest {
+            on_delta(&rest).await?;
+        }
+        Ok(Completion {
+            text: finished.text,
+            usage: finished.usage,
+            provider: "openai",
+            model: finished.model.unwrap_or_else(|| self.config.model.clone()),
+        })
+    }
+}
+
+const fn broken(error: HttpError) -> ModelError {
+    match error {
+        HttpError::Timeout => ModelError::Timeout,
+        HttpError::Transport => ModelError::Unavailable,
+    }
+}
