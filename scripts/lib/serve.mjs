@@ -1,0 +1,74 @@
+// The process that owns one running Worker: node serve.mjs '<JSON options>'. Started detached, so that it leads a
+// process group which holds workerd too; killing the group is what a crash of the machine would be.
+//
+// Options: bundle, state, port, vars, wrapper, cron, log (a file), echo (print log lines too), checkpointUrl and outboundUrl (where the Worker's
+// calls to its checkpoint binding and its outbound requests are sent, the original URL in `x-hermod-url`).
+// With an IPC channel it says {ready, url, applied} or {failed}, answers {id, call, argument}, and ends when the
+// channel closes, unless it was told {call: "release"} before.
+import { appendFileSync } from "node:fs";
+import { startRuntime } from "./runtime.mjs";
+
+const options = JSON.parse(process.argv[2]);
+const send = (message) => process.connected && process.send(message);
+
+function forwarder(target) {
+  if (!target) return undefined;
+  return async (request) => {
+    const headers = new Headers(request.headers);
+    headers.set("x-hermod-url", request.url);
+    const body = ["GET", "HEAD"].includes(request.method) ? undefined : await request.arrayBuffer();
+    const answer = await fetch(target, { method: request.method, headers, body, redirect: "manual" });
+    const { Response } = await import("miniflare");
+    const reply = new Headers(answer.headers);
+    for (const name of ["content-encoding", "content-length", "transfer-encoding", "connection"]) reply.delete(name);
+    return new Response(answer.body, { status: answer.status, headers: reply });
+  };
+}
+
+const onLog = ({ level, message }) => {
+  const line = `${level} ${message}\n`;
+  if (options.log) appendFileSync(options.log, line);
+  if (options.echo || !options.log) process.stdout.write(line);
+};
+
+let runtime;
+try {
+  runtime = await startRuntime({
+    ...options,
+    onLog,
+    checkpoint: forwarder(options.checkpointUrl),
+    outbound: forwarder(options.outboundUrl),
+  });
+} catch (error) {
+  send({ failed: String(error?.stack ?? error) });
+  console.error(error);
+  process.exit(1);
+}
+
+const calls = {
+  query: async ({ sql, binds = [] }) => (await runtime.database.prepare(sql).bind(...binds).all()).results,
+  cron: async ({ time } = {}) => runtime.runCron(time),
+  queue: async ({ name, messages }) => (await runtime.miniflare.getWorker()).queue(name, messages),
+};
+
+async function stop() {
+  // workerd sometimes takes its time; nothing in it needs a farewell.
+  setTimeout(() => process.exit(0), 3000).unref();
+  await runtime.stop().catch(() => {});
+  process.exit(0);
+}
+process.on("SIGTERM", stop);
+process.on("SIGINT", stop);
+if (process.send) {
+  process.on("disconnect", stop);
+  process.on("message", async ({ id, call, argument }) => {
+    if (call === "stop") return stop();
+    if (call === "release") return process.removeListener("disconnect", stop);
+    try {
+      send({ id, result: await calls[call](argument) });
+    } catch (error) {
+      send({ id, error: String(error?.message ?? error) });
+    }
+  });
+}
+send({ ready: true, url: runtime.url, applied: runtime.applied });
