@@ -84,6 +84,8 @@ named! {
         GenerationTimeout = "generation_timeout",
         /// The turn's deadline passed before the model was asked.
         DeadlineExceeded = "deadline_exceeded",
+        /// The person's data was deleted before the answer could be stored.
+        SubjectDeleted = "subject_deleted",
         /// The answer is stored, but nobody took it within ten minutes.
         ResponseNotCommitted = "response_not_committed",
     }
@@ -98,6 +100,7 @@ impl FailureCode {
             | Self::GenerationTimeout
             | Self::DeadlineExceeded
             | Self::ResponseNotCommitted => true,
+            Self::SubjectDeleted => false,
         }
     }
 
@@ -105,7 +108,7 @@ impl FailureCode {
     pub const fn class(self) -> &'static str {
         match self {
             Self::GenerationLost | Self::GenerationFailed | Self::GenerationTimeout => "generation",
-            Self::DeadlineExceeded => "admission",
+            Self::DeadlineExceeded | Self::SubjectDeleted => "admission",
             Self::ResponseNotCommitted => "delivery",
         }
     }

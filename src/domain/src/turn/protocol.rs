@@ -151,6 +151,7 @@ pub fn problem_code(failure: FailureCode) -> Code {
         FailureCode::GenerationFailed => Code::GenerationFailed,
         FailureCode::GenerationTimeout => Code::GenerationTimeout,
         FailureCode::DeadlineExceeded => Code::DeadlineExceeded,
+        FailureCode::SubjectDeleted => Code::TokenStale,
         // The answer exists and is returned instead; this is what a client without it would be told.
         FailureCode::ResponseNotCommitted => Code::Unavailable,
     }

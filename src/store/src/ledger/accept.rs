@@ -18,6 +18,8 @@ pub struct ConversationSeen {
     pub conversation_id: ConversationId,
     pub session_id: SessionId,
     pub last_message_at: Timestamp,
+    /// Messages that name no conversation go here.
+    pub is_default: bool,
 }
 
 /// Where a message goes.
@@ -289,13 +291,13 @@ fn find_conversation(context: &RequestContext, named: Option<&ConversationId>) -
     match named {
         Some(id) => Statement {
             name: "conversation_by_id",
-            sql: "SELECT conversation_id, session_id, last_message_at FROM conversations
+            sql: "SELECT conversation_id, session_id, last_message_at, is_default FROM conversations
 WHERE conversation_id = ?1 AND user_id = ?2 AND channel = ?3",
             binds: vec![id.into(), (&context.user_id).into(), context.channel.as_str().into()],
         },
         None => Statement {
             name: "default_conversation",
-            sql: "SELECT conversation_id, session_id, last_message_at FROM conversations
+            sql: "SELECT conversation_id, session_id, last_message_at, is_default FROM conversations
 WHERE user_id = ?1 AND channel = ?2 AND ifnull(gateway_id, '') = ifnull(?3, '') AND is_default = 1",
             binds: vec![
                 (&context.user_id).into(),
@@ -330,6 +332,7 @@ impl Facts {
                 conversation_id: crate::id(row, "conversation_id", ConversationId::parse)?,
                 session_id: crate::id(row, "session_id", SessionId::parse)?,
                 last_message_at: row.timestamp("last_message_at")?,
+                is_default: row.flag("is_default")?,
             })
         });
         Ok(Self {

@@ -24,6 +24,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
         conversation_id: conversation_id.clone(),
         session_id: session_id.clone(),
         last_message_at: now,
+        is_default: true,
     };
     let run = Run {
         user_id: context.user_id.clone(),

@@ -1,0 +1,328 @@
+//! Working through the line: one turn at a time, the oldest first, whoever left it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use domain::ids::{LeaseToken, TurnId};
+use domain::keys::DataKey;
+use domain::ports::{Clock, Spawn};
+use domain::time::{Millis, Timestamp};
+use domain::turn::protocol::{ChatRefusal, Costs};
+use domain::turn::recovery::{Recovery, recover};
+use domain::turn::{FailureCode, Status};
+use store::keys::KeyRow;
+use store::ledger::read::{self, Unfinished};
+use store::ledger::run::{self, Run, Started};
+
+use crate::db::DbError;
+use crate::ports::Ports;
+use crate::user_turns::accept::{in_progress, unavailable};
+use crate::user_turns::line::{Waiting, Work};
+use crate::user_turns::{Listener, UserTurns};
+
+/// How long to wait before looking again whether another copy's run has ended.
+const LOOK_AGAIN: Millis = Millis::new(250);
+
+/// What the ledger says of the user's unfinished turns.
+struct Outlook {
+    epoch: i64,
+    /// `None` when the user's key was destroyed.
+    key: Option<DataKey>,
+    unfinished: Vec<Unfinished>,
+}
+
+impl<P: Ports> UserTurns<P> {
+    /// Starts to work on the line unless a task does so already.
+    pub(super) fn drive(self: &Rc<Self>) {
+        let idle = !std::mem::replace(&mut self.state.borrow_mut().driving, true);
+        if idle {
+            let this = Rc::clone(self);
+            self.ports
+                .spawn()
+                .spawn(Box::pin(async move { this.work_through().await }));
+        }
+    }
+
+    async fn work_through(self: Rc<Self>) {
+        loop {
+            let next = {
+                let mut state = self.state.borrow_mut();
+                let next = state.line.take_next();
+                state.driving = next.is_some();
+                next
+            };
+            match next {
+                Some(Work::Turn(waiting)) => self.serve(waiting).await,
+                Some(Work::Recover) => self.recover_all().await,
+                None => return,
+            }
+        }
+    }
+
+    /// Brings a turn of this incarnation to an end, and the older ones that stand before it.
+    async fn serve(self: &Rc<Self>, waiting: Waiting) {
+        let Waiting {
+            turn_id,
+            deadline_at,
+            listener,
+        } = waiting;
+        // Nearly always the turn can simply be started; the ledger says so if not.
+        if self.ports.clock().now() < deadline_at
+            && let Some((epoch, key)) = self.epoch_and_key()
+        {
+            match self.start(&turn_id, 1, deadline_at, epoch, &key, &listener.costs).await {
+                Ok((run, started)) => return self.generate(run, started, epoch, key, Some(&listener)).await,
+                Err(DbError::Refused(_)) => {}
+                Err(error) => return self.give_up(&listener, error).await,
+            }
+        }
+        loop {
+            match self.serve_by_ledger(&turn_id, deadline_at, &listener).await {
+                Ok(Served::Done) => return,
+                Ok(Served::Wait(pause)) => self.ports.clock().sleep(pause).await,
+                Err(error) => return self.give_up(&listener, error).await,
+            }
+        }
+    }
+
+    async fn give_up(&self, listener: &Listener, error: DbError) {
+        self.leave_unfinished().await;
+        listener.refuse(unavailable(error));
+    }
+
+    /// One look into the ledger and one step of whatever stands first.
+    async fn serve_by_ledger(
+        self: &Rc<Self>,
+        turn: &TurnId,
+        deadline_at: Timestamp,
+        listener: &Listener,
+    ) -> Result<Served, DbError> {
+        let outlook = self.outlook(&listener.costs).await?;
+        let now = self.ports.clock().now();
+        let Some(own) = outlook.unfinished.iter().find(|one| one.turn_id == *turn) else {
+            self.tell_stored(turn, listener).await?;
+            return Ok(Served::Done);
+        };
+        if own.state.status == Status::Accepted && now >= deadline_at {
+            self.end_idle(own, &outlook, FailureCode::DeadlineExceeded, &listener.costs)
+                .await?;
+            return Ok(Served::Wait(Millis::ZERO));
+        }
+        let Some(first) = outlook.unfinished.first() else {
+            return Ok(Served::Wait(LOOK_AGAIN));
+        };
+        let listens = if first.turn_id == *turn { Some(listener) } else { None };
+        match self.step(first, &outlook, listens).await? {
+            Step::Moved if listens.is_some() && first.turn_id == *turn => self.after_own(turn, listener).await,
+            Step::Moved => Ok(Served::Wait(Millis::ZERO)),
+            Step::Wait(until) => {
+                let until = if own.state.status == Status::Accepted {
+                    until.min(deadline_at)
+                } else {
+                    until
+                };
+                Ok(Served::Wait(
+                    LOOK_AGAIN.min(until.remaining_from(now)).max(Millis::new(10)),
+                ))
+            }
+        }
+    }
+
+    async fn after_own(&self, turn: &TurnId, listener: &Listener) -> Result<Served, DbError> {
+        if !listener.is_answered() {
+            self.tell_stored(turn, listener).await?;
+        }
+        Ok(Served::Done)
+    }
+
+    /// Goes on with everything that no one carries, as far as it is not held by a living run.
+    async fn recover_all(self: &Rc<Self>) {
+        self.state.borrow_mut().may_have_unfinished = false;
+        let costs: Rc<Cell<Costs>> = Rc::default();
+        loop {
+            let Ok(outlook) = self.outlook(&costs).await else {
+                return self.leave_unfinished().await;
+            };
+            let Some(first) = outlook.unfinished.first() else {
+                return;
+            };
+            match self.step(first, &outlook, None).await {
+                Ok(Step::Moved) => {}
+                Ok(Step::Wait(until)) => {
+                    self.state.borrow_mut().may_have_unfinished = true;
+                    let wait = until.remaining_from(self.ports.clock().now()).max(LOOK_AGAIN);
+                    return self.ring_within(wait).await;
+                }
+                Err(_) => return self.leave_unfinished().await,
+            }
+        }
+    }
+
+    async fn step(
+        self: &Rc<Self>,
+        first: &Unfinished,
+        outlook: &Outlook,
+        listener: Option<&Listener>,
+    ) -> Result<Step, DbError> {
+        let costs = listener.map(|one| Rc::clone(&one.costs)).unwrap_or_default();
+        let now = self.ports.clock().now();
+        let key = match (&outlook.key, recover(&first.state, now)) {
+            (_, Recovery::Wait(until)) => return Ok(Step::Wait(until)),
+            (_, Recovery::Nothing) => return Ok(Step::Wait(now.plus(LOOK_AGAIN))),
+            (_, Recovery::End(code)) => return self.end_idle(first, outlook, code, &costs).await,
+            (None, Recovery::Call) => {
+                return self.end_idle(first, outlook, FailureCode::SubjectDeleted, &costs).await;
+            }
+            (Some(key), Recovery::Call) => key,
+        };
+        let attempt = first.state.model_calls.saturating_add(1);
+        // A first call has the turn's deadline; a repeated one is for reading later, so it has the model's own.
+        let deadline = if attempt == 1 {
+            first.state.deadline_at
+        } else {
+            now.plus(self.config.model_deadline)
+        };
+        match self
+            .start(&first.turn_id, attempt, deadline, outlook.epoch, key, &costs)
+            .await
+        {
+            Ok((run, started)) => {
+                self.generate(run, started, outlook.epoch, key.clone(), listener).await;
+                Ok(Step::Moved)
+            }
+            // Someone else was faster, or the line is taken: look again.
+            Err(DbError::Refused(_)) => Ok(Step::Wait(now.plus(LOOK_AGAIN))),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn outlook(&self, costs: &Rc<Cell<Costs>>) -> Result<Outlook, DbError> {
+        let rows = self
+            .db(Rc::clone(costs))
+            .read(self.shard(), read::object_state(&self.user))
+            .await?;
+        let [epoch, key, unfinished] = rows.as_slice() else {
+            return Err(DbError::Defect);
+        };
+        let epoch = epoch.first().ok_or(DbError::Defect)?.integer("epoch")?;
+        let row = key.first().map(KeyRow::read).transpose()?;
+        let key = row
+            .map(|row| self.unwrap_key(&row))
+            .transpose()
+            .map_err(|_| DbError::Defect)?;
+        match &key {
+            Some(key) => self.learn(epoch, key.clone()),
+            None => self.forget(),
+        }
+        Ok(Outlook {
+            epoch,
+            key,
+            unfinished: read::read_unfinished(unfinished)?,
+        })
+    }
+
+    async fn start(
+        &self,
+        turn: &TurnId,
+        attempt: i64,
+        deadline: Timestamp,
+        epoch: i64,
+        key: &DataKey,
+        costs: &Rc<Cell<Costs>>,
+    ) -> Result<(Run, Started), DbError> {
+        let now = self.ports.clock().now();
+        let allowed = self.config.model_deadline.min(deadline.remaining_from(now));
+        let run = Run {
+            user_id: self.user.clone(),
+            turn_id: turn.clone(),
+            token: LeaseToken::mint(now, self.ports.entropy()),
+            attempt,
+            until: now.plus(allowed).plus(self.config.run_lease_slack),
+        };
+        let started = self
+            .db(Rc::clone(costs))
+            .write(
+                self.shard(),
+                run::start(&run, epoch, key.id(), now),
+                Started::read,
+                run::started_run(&run),
+                run::read_started_run,
+            )
+            .await?;
+        Ok((run, started))
+    }
+
+    async fn end_idle(
+        &self,
+        turn: &Unfinished,
+        outlook: &Outlook,
+        code: FailureCode,
+        costs: &Rc<Cell<Costs>>,
+    ) -> Result<Step, DbError> {
+        let now = self.ports.clock().now();
+        let batch = run::fail_idle(&self.user, &turn.turn_id, turn.state.status, outlook.epoch, code, now);
+        match self.write_end(batch, &turn.turn_id, costs).await {
+            Ok(()) => Ok(Step::Moved),
+            Err(DbError::Refused(_)) => Ok(Step::Wait(now.plus(LOOK_AGAIN))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a batch that ends `turn`; a lost reply is resolved by whether it has ended.
+    pub(super) async fn write_end(
+        &self,
+        batch: Vec<domain::sql::Statement>,
+        turn: &TurnId,
+        costs: &Rc<Cell<Costs>>,
+    ) -> Result<(), DbError> {
+        self.db(Rc::clone(costs))
+            .write(
+                self.shard(),
+                batch,
+                |_| Ok(()),
+                vec![read::turn_by_id(&self.user, turn)],
+                |rows| {
+                    let record = rows.first().map_or(Ok(None), read::read_turn)?;
+                    Ok(record.filter(|record| record.status.is_terminal()).map(|_| ()))
+                },
+            )
+            .await
+    }
+
+    /// Ends a turn of the line whose client has waited long enough.
+    pub(super) async fn give_up_at(self: Rc<Self>, turn: TurnId, deadline: Timestamp) {
+        self.ports
+            .clock()
+            .sleep(deadline.remaining_from(self.ports.clock().now()))
+            .await;
+        let Some(waiting) = self.state.borrow_mut().line.leave(&turn) else {
+            return;
+        };
+        let code = FailureCode::DeadlineExceeded;
+        let now = self.ports.clock().now();
+        let Some((epoch, _)) = self.epoch_and_key() else {
+            return self.give_up(&waiting.listener, DbError::Unavailable).await;
+        };
+        let batch = run::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, now);
+        match self.write_end(batch, &turn, &waiting.listener.costs).await {
+            Ok(()) => waiting.listener.refuse(ChatRefusal::of_failure(turn, code, false)),
+            Err(DbError::Refused(_)) => {
+                self.leave_unfinished().await;
+                waiting.listener.refuse(in_progress(&turn));
+            }
+            Err(error) => self.give_up(&waiting.listener, error).await,
+        }
+    }
+}
+
+enum Step {
+    /// Something was done; look again.
+    Moved,
+    /// Nothing to do before this time.
+    Wait(Timestamp),
+}
+
+enum Served {
+    Done,
+    Wait(Millis),
+}
