@@ -1,5 +1,7 @@
 //! Export manifest: every event handler and Durable Object shell of the bundle, nothing else.
 
+mod platform;
+
 use worker::{Context, Env, Request, Response, Result, event};
 
 #[event(fetch)]

@@ -17,6 +17,7 @@ pub mod problem;
 pub mod rate;
 pub mod retry;
 pub mod session;
+pub mod settings;
 pub mod sql;
 pub mod time;
 pub mod turn;

@@ -1,0 +1,124 @@
+//! D1 behind the `Sql` port: one `batch` call for each batch, sent to the primary.
+
+use domain::ports::Sql;
+use domain::sql::{NotStarted, Outcome, PARAMETERS_MAX, Refusal, Shard, Statement, Value};
+use worker::js_sys::{self, Array, JSON, Promise, Uint8Array};
+use worker::wasm_bindgen::{self, JsCast, JsValue, prelude::wasm_bindgen};
+use worker::wasm_bindgen_futures::JsFuture;
+
+use super::{d1_wire, log};
+
+// The crate's own wrapper reads results cell by cell and panics where `prepare` throws; this one does neither.
+#[wasm_bindgen]
+extern "C" {
+    #[derive(Debug, Clone)]
+    type Database;
+    #[wasm_bindgen(structural, method, catch)]
+    fn prepare(this: &Database, sql: &str) -> Result<Prepared, JsValue>;
+    #[wasm_bindgen(structural, method, catch)]
+    fn batch(this: &Database, statements: &Array) -> Result<Promise, JsValue>;
+
+    #[derive(Debug, Clone)]
+    type Prepared;
+    #[wasm_bindgen(structural, method, catch, variadic)]
+    fn bind(this: &Prepared, values: &Array) -> Result<Prepared, JsValue>;
+}
+
+/// The database that holds every shard today.
+#[derive(Debug, Clone)]
+pub struct D1(Database);
+
+impl D1 {
+    pub fn new(database: worker::D1Database) -> Self {
+        Self(JsValue::from(database).unchecked_into())
+    }
+
+    fn prepare(&self, statement: &Statement) -> Result<Prepared, JsValue> {
+        let prepared = self.0.prepare(statement.sql)?;
+        if statement.binds.is_empty() {
+            return Ok(prepared);
+        }
+        prepared.bind(&statement.binds.iter().map(bound).collect::<Array>())
+    }
+
+    async fn run(&self, statements: &[Statement]) -> Result<String, JsValue> {
+        let prepared = Array::new();
+        for statement in statements {
+            prepared.push(self.prepare(statement)?.as_ref());
+        }
+        let results = JsFuture::from(self.0.batch(&prepared)?).await?;
+        // One crossing for all rows is much cheaper than one for each cell.
+        JSON::stringify(&results).map(String::from)
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "safe integers are exactly those that a double holds"
+)]
+fn bound(value: &Value) -> JsValue {
+    match value {
+        Value::Null => JsValue::NULL,
+        Value::Integer(integer) => JsValue::from_f64(integer.get() as f64),
+        Value::Text(text) => JsValue::from_str(text),
+        Value::Blob(bytes) => Uint8Array::from(bytes.as_slice()).into(),
+    }
+}
+
+impl Sql for D1 {
+    async fn batch(&self, shard: Shard, statements: Vec<Statement>) -> Outcome {
+        // Every shard is this database; ids of other shards do not parse.
+        let (Shard::Directory | Shard::User(_)) = shard;
+        let names = || {
+            statements
+                .iter()
+                .map(|statement| statement.name)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        if statements.is_empty() {
+            return Outcome::Committed(Vec::new());
+        }
+        if statements
+            .iter()
+            .any(|statement| statement.binds.len() > PARAMETERS_MAX)
+        {
+            log::fault("sql_malformed", &names());
+            return Outcome::Refused(Refusal::Malformed);
+        }
+        let reads_only = d1_wire::reads_only(&statements);
+        match self.run(&statements).await {
+            Ok(json) => match d1_wire::read(&json, statements.len()) {
+                Ok(results) => Outcome::Committed(results),
+                Err(d1_wire::Unreadable) => {
+                    log::fault("sql_unreadable", &names());
+                    // It ran; a write must be looked up by its key rather than repeated.
+                    if reads_only {
+                        Outcome::Refused(Refusal::Malformed)
+                    } else {
+                        Outcome::Unknown
+                    }
+                }
+            },
+            Err(error) => {
+                let outcome = d1_wire::classify(&message(&error), reads_only);
+                match &outcome {
+                    Outcome::Refused(Refusal::Malformed) => log::fault("sql_malformed", &names()),
+                    Outcome::Refused(Refusal::Constraint) => log::fault("sql_constraint", &names()),
+                    Outcome::Unknown => log::fault("sql_reply_lost", &names()),
+                    Outcome::NotStarted(NotStarted::Overloaded) => log::fault("sql_overloaded", &names()),
+                    Outcome::NotStarted(NotStarted::Unavailable) => log::fault("sql_unavailable", &names()),
+                    Outcome::Committed(_) | Outcome::Refused(Refusal::Guard(_)) => {}
+                }
+                outcome
+            }
+        }
+    }
+}
+
+fn message(error: &JsValue) -> String {
+    error
+        .dyn_ref::<js_sys::Error>()
+        .map(|error| String::from(error.message()))
+        .unwrap_or_default()
+}

@@ -1,0 +1,30 @@
+//! Log lines: one JSON object each. What goes in holds no content, no path values and no identifiers of people.
+
+use serde::Serialize;
+
+/// Writes one line.
+pub fn line(fields: &impl Serialize) {
+    if let Ok(text) = serde_json::to_string(fields) {
+        worker::console_log!("{text}");
+    }
+}
+
+/// Writes one line about a fault of the service or its surroundings: a constant event name and a bounded text that
+/// the caller knows to hold no data of anyone.
+pub fn fault(event: &'static str, about: &str) {
+    #[derive(Serialize)]
+    struct Fault<'a> {
+        level: &'static str,
+        event: &'static str,
+        about: &'a str,
+    }
+    let end = about.char_indices().nth(200).map_or(about.len(), |(at, _)| at);
+    let about = about.get(..end).unwrap_or_default();
+    if let Ok(text) = serde_json::to_string(&Fault {
+        level: "error",
+        event,
+        about,
+    }) {
+        worker::console_error!("{text}");
+    }
+}

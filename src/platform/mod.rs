@@ -1,0 +1,16 @@
+//! Adapters: the ports of the domain over the `worker` crate. Only here may time and randomness come from the
+//! surroundings.
+
+pub mod alarm;
+pub mod body;
+pub mod checkpoint;
+pub mod clock;
+pub mod config;
+pub mod costs;
+pub mod d1;
+mod d1_wire;
+pub mod entropy;
+pub mod fetch;
+pub mod log;
+pub mod queue;
+pub mod spawn;
