@@ -1,6 +1,7 @@
 //! Every route there is, as data. The dispatcher, the API description and its test all read this one table.
 
 use super::path::{self, InvalidPath};
+use crate::auth::Scope;
 
 /// The methods that occur in the table. `HEAD` is answered wherever `GET` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +92,30 @@ impl Media {
 /// The largest request body in bytes, unless a route says less.
 pub const BODY_MAX: usize = 64 * 1_024;
 
+/// What body a route takes. Sizes are in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyRule {
+    /// None is read.
+    None,
+    /// JSON, or nothing at all.
+    OptionalJson {
+        max: usize,
+    },
+    Json {
+        max: usize,
+    },
+}
+
+impl BodyRule {
+    /// The largest body that is read.
+    pub const fn max(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::OptionalJson { max } | Self::Json { max } => max,
+        }
+    }
+}
+
 /// One route.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Route {
@@ -100,11 +125,10 @@ pub struct Route {
     pub pattern: &'static str,
     pub auth: Auth,
     /// Each of these must be in the token.
-    pub scopes: &'static [&'static str],
+    pub scopes: &'static [Scope],
     /// Requests must carry an `Idempotency-Key`.
     pub idempotent_key: bool,
-    /// The largest JSON body in bytes; `None` where no body is read.
-    pub body_max: Option<usize>,
+    pub body: BodyRule,
     /// What it can answer with when it succeeds, the default first.
     pub produces: &'static [Media],
 }
@@ -124,7 +148,7 @@ const fn open(endpoint: Endpoint, pattern: &'static str) -> Route {
         auth: Auth::Public,
         scopes: &[],
         idempotent_key: false,
-        body_max: None,
+        body: BodyRule::None,
         produces: &[Media::Json],
     }
 }
@@ -135,9 +159,9 @@ const fn provisioning(endpoint: Endpoint, pattern: &'static str) -> Route {
         method: Method::Put,
         pattern,
         auth: Auth::AccessToken,
-        scopes: &["ops:write"],
+        scopes: &[Scope::OpsWrite],
         idempotent_key: true,
-        body_max: Some(BODY_MAX),
+        body: BodyRule::Json { max: BODY_MAX },
         produces: &[Media::Json],
     }
 }
@@ -148,7 +172,7 @@ pub const ROUTES: &[Route] = &[
     Route {
         method: Method::Post,
         auth: Auth::Exchange,
-        body_max: Some(BODY_MAX),
+        body: BodyRule::OptionalJson { max: BODY_MAX },
         ..open(Endpoint::ExchangeToken, "/auth/token")
     },
     open(Endpoint::Jwks, "/.well-known/jwks.json"),
@@ -157,14 +181,14 @@ pub const ROUTES: &[Route] = &[
         method: Method::Post,
         pattern: "/chat",
         auth: Auth::AccessToken,
-        scopes: &["chat"],
+        scopes: &[Scope::Chat],
         idempotent_key: true,
-        body_max: Some(BODY_MAX),
+        body: BodyRule::Json { max: BODY_MAX },
         produces: &[Media::Json, Media::EventStream],
     },
     Route {
         auth: Auth::AccessToken,
-        scopes: &["turns:read"],
+        scopes: &[Scope::TurnsRead],
         ..open(Endpoint::ReadTurn, "/turns/{turn_id}")
     },
     Route {
@@ -172,9 +196,9 @@ pub const ROUTES: &[Route] = &[
         method: Method::Post,
         pattern: "/turns/{turn_id}/ack",
         auth: Auth::AccessToken,
-        scopes: &["turns:ack"],
+        scopes: &[Scope::TurnsAck],
         idempotent_key: true,
-        body_max: Some(BODY_MAX),
+        body: BodyRule::Json { max: BODY_MAX },
         produces: &[Media::Json],
     },
     open(Endpoint::Live, "/health/live"),
@@ -352,7 +376,7 @@ mod tests {
             assert_eq!(mutates, route.idempotent_key, "{}", route.label());
             assert_eq!(
                 route.method != Method::Get,
-                route.body_max.is_some(),
+                route.body != BodyRule::None,
                 "{}",
                 route.label()
             );
