@@ -1,2 +1,6 @@
-//! Versioned queue messages and their consumers.
+//! Versioned queue messages, their consumers, and the sweep that makes losing any of them harmless.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+
+pub mod jobs;
+pub mod message;
+pub mod sweep;

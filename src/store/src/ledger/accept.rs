@@ -276,11 +276,7 @@ RETURNING arrival_no",
 pub fn read_facts(context: &RequestContext, conversation: Option<&ConversationId>) -> Vec<Statement> {
     vec![
         token::freshness(&context.principal),
-        Statement {
-            name: "epoch",
-            sql: "SELECT epoch FROM meta WHERE id = 1",
-            binds: vec![],
-        },
+        crate::ledger::epoch(),
         keys::live_key_of_user(&context.user_id),
         crate::ledger::read::turn_by_key(context),
         find_conversation(context, conversation),

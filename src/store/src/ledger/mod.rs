@@ -31,6 +31,15 @@ fn events_json(events: &[Event]) -> Value {
     Value::Text(serde_json::to_string(events).unwrap_or_else(|_| "[]".to_owned()))
 }
 
+/// Reads the service's epoch.
+pub fn epoch() -> Statement {
+    Statement {
+        name: "epoch",
+        sql: "SELECT epoch FROM meta WHERE id = 1",
+        binds: vec![],
+    }
+}
+
 /// The guard that the service's epoch still is `epoch`.
 pub fn epoch_current(epoch: i64) -> Statement {
     Statement {

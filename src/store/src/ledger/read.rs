@@ -187,11 +187,7 @@ pub fn read_unfinished(rows: &Rows) -> Result<Vec<Unfinished>, RowError> {
 /// What an object must know before it goes on with work it finds: the epoch and the user's live key.
 pub fn object_state(user: &UserId) -> Vec<Statement> {
     vec![
-        Statement {
-            name: "epoch",
-            sql: "SELECT epoch FROM meta WHERE id = 1",
-            binds: vec![],
-        },
+        crate::ledger::epoch(),
         crate::keys::live_key_of_user(user),
         unfinished(user),
     ]

@@ -61,11 +61,7 @@ RETURNING turn_id",
 /// The users who have a turn that was accepted before `before` and still waits for an answer, and the epoch.
 pub fn stuck_users(before: Timestamp) -> Vec<Statement> {
     vec![
-        Statement {
-            name: "epoch",
-            sql: "SELECT epoch FROM meta WHERE id = 1",
-            binds: vec![],
-        },
+        crate::ledger::epoch(),
         Statement {
             name: "stuck_users",
             sql: "SELECT DISTINCT t.user_id FROM turns t
