@@ -1,5 +1,11 @@
 //! Native stand-ins for everything around the service, and the simulated world built from them.
 
+pub mod alarm;
+pub mod executor;
+pub mod http;
+pub mod network;
+pub mod queue;
+pub mod rng;
 pub mod sqlite;
 
 use std::future::Future;

@@ -198,9 +198,6 @@ impl Database {
     }
 
     fn run_all(&self, statements: &[Statement]) -> Result<Vec<Rows>, Refusal> {
-        if statements.is_empty() {
-            return Err(Refusal::Malformed);
-        }
         // Dropped without a commit, it rolls back.
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(|error| refusal(&error))?;
