@@ -1,1 +1,3 @@
 //! The native test binary.
+
+mod manifest;

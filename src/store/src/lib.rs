@@ -3,6 +3,7 @@
 
 pub mod keys;
 pub mod ledger;
+pub mod manifest;
 pub mod token;
 
 use domain::ids::InvalidId;
