@@ -27,14 +27,19 @@ impl Costs {
         self.0.rows_written.get()
     }
 
-    fn add(&self, outcome: &Outcome) {
-        self.0.trips.set(self.0.trips.get().saturating_add(1));
-        if let Outcome::Committed(results) = outcome {
-            let written = results.iter().fold(0_u64, |sum, rows| sum.saturating_add(rows.written));
-            self.0
-                .rows_written
-                .set(self.0.rows_written.get().saturating_add(written));
-        }
+    /// Adds what another part of the service, such as the user's object, spent on this request.
+    pub fn add(&self, trips: u64, rows_written: u64) {
+        self.0.trips.set(self.0.trips.get().saturating_add(trips));
+        let rows = self.0.rows_written.get().saturating_add(rows_written);
+        self.0.rows_written.set(rows);
+    }
+
+    fn observe(&self, outcome: &Outcome) {
+        let written = match outcome {
+            Outcome::Committed(results) => results.iter().fold(0_u64, |sum, rows| sum.saturating_add(rows.written)),
+            Outcome::Refused(_) | Outcome::NotStarted(_) | Outcome::Unknown => 0,
+        };
+        self.add(1, written);
     }
 }
 
@@ -58,7 +63,7 @@ impl<S> CountingSql<S> {
 impl<S: Sql> Sql for CountingSql<S> {
     async fn batch(&self, shard: Shard, statements: Vec<Statement>) -> Outcome {
         let outcome = self.inner.batch(shard, statements).await;
-        self.costs.add(&outcome);
+        self.costs.observe(&outcome);
         outcome
     }
 }

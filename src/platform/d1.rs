@@ -1,11 +1,16 @@
 //! D1 behind the `Sql` port: one `batch` call for each batch, sent to the primary.
 
-use domain::ports::Sql;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use domain::http::admission::Breaker;
+use domain::ports::{Clock, Sql};
 use domain::sql::{NotStarted, Outcome, PARAMETERS_MAX, Refusal, Shard, Statement, Value};
 use worker::js_sys::{self, Array, JSON, Promise, Uint8Array};
 use worker::wasm_bindgen::{self, JsCast, JsValue, prelude::wasm_bindgen};
 use worker::wasm_bindgen_futures::JsFuture;
 
+use super::clock::WorkerClock;
 use super::{d1_wire, log};
 
 // The crate's own wrapper reads results cell by cell and panics where `prepare` throws; this one does neither.
@@ -62,6 +67,27 @@ fn bound(value: &Value) -> JsValue {
         Value::Integer(integer) => JsValue::from_f64(integer.get() as f64),
         Value::Text(text) => JsValue::from_str(text),
         Value::Blob(bytes) => Uint8Array::from(bytes.as_slice()).into(),
+    }
+}
+
+/// The database, watched for reports of overload by every request of the isolate.
+#[derive(Debug, Clone)]
+pub struct WatchedSql {
+    inner: D1,
+    breaker: Rc<RefCell<Breaker>>,
+}
+
+impl WatchedSql {
+    pub fn new(inner: D1, breaker: Rc<RefCell<Breaker>>) -> Self {
+        Self { inner, breaker }
+    }
+}
+
+impl Sql for WatchedSql {
+    async fn batch(&self, shard: Shard, statements: Vec<Statement>) -> Outcome {
+        let outcome = self.inner.batch(shard, statements).await;
+        self.breaker.borrow_mut().observe(&outcome, WorkerClock.now());
+        outcome
     }
 }
 

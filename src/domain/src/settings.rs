@@ -39,7 +39,7 @@ pub struct SettingError {
 /// Where this is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Environment {
-    Development,
+    Dev,
     Staging,
     Production,
 }
@@ -47,7 +47,7 @@ pub enum Environment {
 impl Environment {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Development => "development",
+            Self::Dev => "dev",
             Self::Staging => "staging",
             Self::Production => "production",
         }
@@ -116,10 +116,10 @@ impl Settings {
     /// Reads every variable through `source`. An empty variable counts as missing.
     pub fn read(source: Source<'_>) -> Result<Self, SettingError> {
         let environment = match text(source, "ENVIRONMENT")?.as_deref() {
-            None | Some("development") => Environment::Development,
+            None | Some("dev") => Environment::Dev,
             Some("staging") => Environment::Staging,
             Some("production") => Environment::Production,
-            Some(_) => return Err(wrong("ENVIRONMENT", "must be development, staging or production")),
+            Some(_) => return Err(wrong("ENVIRONMENT", "must be dev, staging or production")),
         };
         let expose_costs = flag(source, "EXPOSE_COSTS")?;
         if expose_costs && environment == Environment::Production {
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn defaults_run_the_scripted_model() {
         let settings = read(&[]).unwrap();
-        assert_eq!(settings.environment, Environment::Development);
+        assert_eq!(settings.environment, Environment::Dev);
         assert_eq!(settings.issuer, "https://hermod.local");
         assert_eq!(settings.audience, "oimy-api");
         assert_eq!(settings.model, ModelProvider::Scripted { delay: Millis::ZERO });

@@ -4,6 +4,7 @@
 pub mod keys;
 pub mod ledger;
 pub mod manifest;
+pub mod meta;
 pub mod token;
 
 use domain::ids::InvalidId;

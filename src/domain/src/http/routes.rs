@@ -138,6 +138,11 @@ impl Route {
     pub fn label(&self) -> String {
         format!("{} {}", self.method.as_str(), self.pattern)
     }
+
+    /// Whether it is a health check, which no limit applies to.
+    pub const fn is_health(&self) -> bool {
+        matches!(self.endpoint, Endpoint::Live | Endpoint::Ready | Endpoint::Version)
+    }
 }
 
 const fn open(endpoint: Endpoint, pattern: &'static str) -> Route {

@@ -1,0 +1,128 @@
+//! The HTTP boundary: one place in which every request is routed, limited, authenticated, handled and answered.
+
+mod app;
+mod authenticate;
+mod cors;
+mod health;
+mod openapi;
+mod problem;
+mod reply;
+mod request;
+
+use std::panic::AssertUnwindSafe;
+
+use domain::http::routes::{Endpoint, Match, Method, Route};
+use domain::problem::{Code, Problem};
+use futures::FutureExt;
+use serde::Serialize;
+use worker::{Context, Env, Request, Response};
+
+pub use app::App;
+pub use reply::{Body, Reply};
+pub use request::{Arrival, Call, Database};
+
+use crate::platform::log;
+
+/// What a handler gives back. A problem becomes `application/problem+json`.
+pub type Handled = Result<Reply, Problem>;
+
+/// Answers one request. Whatever goes wrong becomes a problem.
+pub async fn dispatch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
+    let arrival = Arrival::new(&request, env, context);
+    let matched = arrival.find();
+    // A panic that unwinds ends this request only, and is answered like any other fault.
+    let outcome = AssertUnwindSafe(route(&arrival, &matched, request))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(Problem::new(Code::Internal)));
+    let (reply, code) = match outcome {
+        Ok(reply) => (reply, None),
+        Err(problem) => (problem::reply(&problem, &arrival, &matched), Some(problem.code)),
+    };
+    write_log_line(&arrival, &matched, reply.status, code);
+    reply.into_response(&arrival)
+}
+
+async fn route(arrival: &Arrival, matched: &Match, request: Request) -> Handled {
+    if let Some(preflight) = cors::preflight(arrival) {
+        return Ok(preflight);
+    }
+    match matched {
+        Match::Found(
+            Route {
+                endpoint: Endpoint::Live,
+                ..
+            },
+            _,
+        ) => Ok(health::live()),
+        Match::Found(route, params) => {
+            let app = App::of_isolate(&arrival.env)?;
+            let call = Call::admit(app, arrival, route, params.clone(), request).await?;
+            handle(call).await
+        }
+        Match::MethodNotAllowed(_) => Err(Problem::new(Code::MethodNotAllowed)),
+        Match::NotFound => Err(Problem::new(Code::NotFound)),
+        Match::Malformed => Err(Problem::new(Code::InvalidRequest).with_detail("The path is not validly encoded.")),
+    }
+}
+
+/// The handlers.
+async fn handle(call: Call) -> Handled {
+    match call.route.endpoint {
+        Endpoint::RemovedToken => Err(Problem::new(Code::EndpointRemoved)),
+        Endpoint::Live => Ok(health::live()),
+        Endpoint::Ready => health::ready(&call).await,
+        Endpoint::Version => health::version(&call).await,
+        Endpoint::OpenApi => Ok(openapi::document()),
+        Endpoint::ExchangeToken
+        | Endpoint::Jwks
+        | Endpoint::Chat
+        | Endpoint::ReadTurn
+        | Endpoint::AckTurn
+        | Endpoint::PutFamily
+        | Endpoint::PutUser
+        | Endpoint::PutIdentity
+        | Endpoint::PutGateway
+        | Endpoint::PutUpstream
+        | Endpoint::PutAddress => Err(Problem::new(Code::Unavailable)),
+    }
+}
+
+/// One line for each request. The route stands by its pattern: no path value, query or identity.
+fn write_log_line(arrival: &Arrival, matched: &Match, status: u16, code: Option<Code>) {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        event: &'static str,
+        route: &'a str,
+        status: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<&'static str>,
+        request_id: &'a str,
+        trace_id: &'a str,
+        ms: i64,
+    }
+    let label = match matched {
+        Match::Found(route, _) => route.label(),
+        Match::MethodNotAllowed(_) => "method_not_allowed".to_owned(),
+        Match::NotFound | Match::Malformed => "not_found".to_owned(),
+    };
+    log::line(&Line {
+        event: "request",
+        route: &label,
+        status,
+        code: code.map(Code::slug),
+        request_id: arrival.request_id.as_str(),
+        trace_id: &arrival.trace.trace_id,
+        ms: arrival.elapsed().get(),
+    });
+}
+
+/// The methods of a path, for `Allow` and for preflights.
+fn methods_of(matched: &Match) -> Vec<Method> {
+    match matched {
+        Match::Found(route, _) if route.method == Method::Get => vec![Method::Get, Method::Head],
+        Match::Found(route, _) => vec![route.method],
+        Match::MethodNotAllowed(methods) => methods.clone(),
+        Match::NotFound | Match::Malformed => Vec::new(),
+    }
+}
