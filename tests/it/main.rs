@@ -1,3 +1,4 @@
 //! The native test binary.
 
+mod conformance;
 mod manifest;

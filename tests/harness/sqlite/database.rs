@@ -233,6 +233,9 @@ impl Database {
             rows.push(Row::new(Rc::clone(&columns), values));
         }
         drop(cursor);
+        if self.metered && statement.sql.starts_with("CREATE") {
+            meter::watch_all(&self.connection);
+        }
         Ok(Rows {
             rows,
             written: self.written().saturating_sub(before),

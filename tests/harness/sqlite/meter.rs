@@ -2,11 +2,16 @@
 
 use rusqlite::Connection;
 
-/// Starts to count on `connection`, whose tables must all exist already.
+/// Starts to count on `connection`.
 pub fn install(connection: &Connection) {
     connection
         .execute_batch("CREATE TEMP TABLE written (rows INTEGER NOT NULL); INSERT INTO temp.written VALUES (0);")
         .expect("the count");
+    watch_all(connection);
+}
+
+/// Counts for the tables and indexes that exist now.
+pub fn watch_all(connection: &Connection) {
     for (name, _) in strings(
         connection,
         "SELECT name, '' FROM main.sqlite_schema WHERE type = ?1",
@@ -61,7 +66,8 @@ fn watch(connection: &Connection, table: &str) {
     }
     for (name, event, condition, action) in triggers {
         let sql = format!(
-            "CREATE TEMP TRIGGER written_{table}_{name} {event} ON main.{table} {condition} BEGIN {action} END"
+            "DROP TRIGGER IF EXISTS temp.written_{table}_{name};
+             CREATE TEMP TRIGGER written_{table}_{name} {event} ON main.{table} {condition} BEGIN {action} END"
         );
         connection
             .execute_batch(&sql)
