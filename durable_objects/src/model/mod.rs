@@ -5,8 +5,10 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
-use domain::model::{Completion, Halt, ModelConfig, ModelError, Prompt};
+use domain::model::openai::endpoint;
+use domain::model::{Completion, Halt, ModelError, Prompt};
 use domain::ports::{Clock, Http};
+use domain::settings::{ModelProvider, Prices};
 use domain::time::Millis;
 
 pub use openai::OpenAi;
@@ -34,13 +36,22 @@ pub enum Provider<H, C> {
 }
 
 impl<H: Http, C: Clock> Provider<H, C> {
-    pub fn new(config: ModelConfig, http: H, clock: C) -> Self {
-        match config {
-            ModelConfig::Scripted {
-                delay_per_delta,
+    pub fn new(provider: ModelProvider, http: H, clock: C) -> Self {
+        match provider {
+            ModelProvider::Scripted { delay } => Self::Scripted(Scripted::new(delay, Prices::default(), clock)),
+            ModelProvider::OpenAi {
+                base_url,
+                model,
+                api_key,
                 prices,
-            } => Self::Scripted(Scripted::new(delay_per_delta, prices, clock)),
-            ModelConfig::OpenAi(config) => Self::OpenAi(OpenAi::new(config, http, clock)),
+            } => Self::OpenAi(OpenAi {
+                url: endpoint(&base_url),
+                model,
+                api_key,
+                prices,
+                http,
+                clock,
+            }),
         }
     }
 }

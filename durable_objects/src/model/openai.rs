@@ -1,37 +1,36 @@
 //! Any provider that speaks OpenAI's `chat/completions`.
 
 use domain::model::openai::{Answer, refusal, request_body};
-use domain::model::{Completion, Halt, ModelError, OpenAiConfig, Prompt};
+use domain::model::{Completion, Halt, ModelError, Prompt};
 use domain::ports::{Clock, Http, HttpBody, HttpError, Method, OutboundRequest};
+use domain::settings::{Prices, Secret};
 use domain::time::Millis;
 
 use super::Model;
 
 /// Streams answers from the configured address.
 pub struct OpenAi<H, C> {
-    config: OpenAiConfig,
-    http: H,
-    clock: C,
+    /// The full address that requests are posted to.
+    pub(super) url: String,
+    pub(super) model: String,
+    pub(super) api_key: Secret,
+    pub(super) prices: Prices,
+    pub(super) http: H,
+    pub(super) clock: C,
 }
 
 impl<H: Http, C: Clock> OpenAi<H, C> {
-    pub const fn new(config: OpenAiConfig, http: H, clock: C) -> Self {
-        Self { config, http, clock }
-    }
-
     fn request(&self, prompt: &Prompt, timeout: Millis) -> OutboundRequest {
-        let mut headers = vec![
+        let headers = vec![
             ("content-type", "application/json".to_owned()),
             ("accept", "text/event-stream, application/json".to_owned()),
+            ("authorization", format!("Bearer {}", self.api_key.reveal())),
         ];
-        if let Some(key) = &self.config.api_key {
-            headers.push(("authorization", format!("Bearer {}", key.reveal())));
-        }
         OutboundRequest {
             method: Method::Post,
-            url: self.config.url.clone(),
+            url: self.url.clone(),
             headers,
-            body: request_body(prompt, &self.config.model),
+            body: request_body(prompt, &self.model),
             timeout,
         }
     }
@@ -62,7 +61,7 @@ impl<H: Http, C: Clock> Model for OpenAi<H, C> {
                 break;
             }
         }
-        let (finished, rest) = answer.finish(self.config.prices)?;
+        let (finished, rest) = answer.finish(self.prices)?;
         if let Some(rest) = rest {
             on_delta(&rest).await?;
         }
@@ -70,7 +69,7 @@ impl<H: Http, C: Clock> Model for OpenAi<H, C> {
             text: finished.text,
             usage: finished.usage,
             provider: "openai",
-            model: finished.model.unwrap_or_else(|| self.config.model.clone()),
+            model: finished.model.unwrap_or_else(|| self.model.clone()),
         })
     }
 }

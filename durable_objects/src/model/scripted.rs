@@ -1,7 +1,8 @@
 //! The built-in provider: deterministic, needs no key, and says that it is scripted.
 
-use domain::model::{Completion, Halt, ModelError, Prices, Prompt, script};
+use domain::model::{Completion, Halt, ModelError, Prompt, script};
 use domain::ports::Clock;
+use domain::settings::Prices;
 use domain::time::Millis;
 
 use super::Model;

@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use domain::model::{Completion, Halt, Message, ModelConfig, ModelError, Prompt, Role, Usage};
+use domain::model::{Completion, Halt, Message, ModelError, Prompt, Role, Usage};
 use domain::ports::{Clock, Http, HttpBody, HttpError, OutboundRequest, OutboundResponse};
+use domain::settings::{ModelProvider, Prices, Secret};
 use domain::time::{Millis, Timestamp};
 use futures::FutureExt;
 
@@ -75,16 +76,10 @@ struct Run {
     ended_at: Timestamp,
 }
 
-/// Runs the provider of `variables`; the receiver halts when it holds `halt_at` deltas.
-fn run(variables: &[(&str, &str)], network: Network, halt_at: usize) -> Run {
-    let find = |name| {
-        variables
-            .iter()
-            .find(|(given, _)| *given == name)
-            .map(|(_, value)| (*value).to_owned())
-    };
+/// Runs the provider; the receiver halts when it holds `halt_at` deltas.
+fn run(provider: ModelProvider, network: Network, halt_at: usize) -> Run {
     let (hand, asked) = (Hand::default(), Rc::clone(&network.asked));
-    let provider = Provider::new(ModelConfig::read(find).unwrap(), network, hand.clone());
+    let provider = Provider::new(provider, network, hand.clone());
     let mut deltas = Vec::new();
     let mut on_delta = async |delta: &str| {
         if deltas.len() == halt_at {
@@ -119,16 +114,23 @@ fn silent() -> Network {
     network(Err(HttpError::Transport), &[])
 }
 
-const OPENAI: [(&str, &str); 5] = [
-    ("MODEL_PROVIDER", "openai"),
-    ("MODEL_BASE_URL", "https://model.example/v1"),
-    ("MODEL_NAME", "grok-4"),
-    ("MODEL_API_KEY", "test-key"),
-    (
-        "MODEL_PRICES",
-        r#"{"input_per_million":2000000,"output_per_million":4000000}"#,
-    ),
-];
+fn scripted(delay: i64) -> ModelProvider {
+    ModelProvider::Scripted {
+        delay: Millis::new(delay),
+    }
+}
+
+fn openai() -> ModelProvider {
+    ModelProvider::OpenAi {
+        base_url: "https://model.example/v1".parse().unwrap(),
+        model: "grok-4".to_owned(),
+        api_key: Secret::new("test-key".to_owned()),
+        prices: Prices {
+            input: 2_000_000,
+            output: 4_000_000,
+        },
+    }
+}
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"con";
 const LO: &str = "tent\":\"lo\"},\"finish_reason\":\"stop\"}]}\n\n";
@@ -136,7 +138,7 @@ const END: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"comple
 
 #[test]
 fn the_scripted_provider_streams_its_whole_answer_with_delays() {
-    let run = run(&[("SCRIPTED_DELAY_MS", "250")], silent(), usize::MAX);
+    let run = run(scripted(250), silent(), usize::MAX);
     let answer = run.answer.unwrap();
     assert_eq!(run.deltas.concat(), answer.text);
     assert!(answer.text.starts_with("This is a scripted answer"), "{}", answer.text);
@@ -157,10 +159,10 @@ fn the_scripted_provider_streams_its_whole_answer_with_delays() {
 
 #[test]
 fn the_scripted_provider_keeps_to_its_timeout_and_halts_when_told() {
-    let slow = run(&[("SCRIPTED_DELAY_MS", "25000")], silent(), usize::MAX);
+    let slow = run(scripted(25_000), silent(), usize::MAX);
     assert_eq!(slow.answer.unwrap_err(), ModelError::Timeout);
     assert_eq!((slow.deltas.len(), slow.ended_at), (2, Timestamp::from_millis(60_000)));
-    let halted = run(&[], silent(), 1);
+    let halted = run(scripted(0), silent(), 1);
     assert_eq!(
         (halted.answer.unwrap_err(), halted.deltas.len()),
         (ModelError::Halted, 1)
@@ -170,7 +172,7 @@ fn the_scripted_provider_keeps_to_its_timeout_and_halts_when_told() {
 #[test]
 fn a_compatible_provider_is_asked_once_and_its_stream_passed_on() {
     let run = run(
-        &OPENAI,
+        openai(),
         network(Ok(200), &[Ok(HELLO), Ok(LO), Ok(END), Err(HttpError::Transport)]),
         usize::MAX,
     );
@@ -205,7 +207,7 @@ fn a_compatible_provider_is_asked_once_and_its_stream_passed_on() {
 #[test]
 fn an_answer_in_one_document_is_passed_on_as_one_delta() {
     let document = "{\"choices\":[{\"message\":{\"content\":\"All at once\"}}]}";
-    let run = run(&OPENAI, network(Ok(200), &[Ok(document)]), usize::MAX);
+    let run = run(openai(), network(Ok(200), &[Ok(document)]), usize::MAX);
     assert_eq!(
         (run.answer.unwrap().text.as_str(), run.deltas),
         ("All at once", vec!["All at once".to_owned()])
@@ -214,7 +216,7 @@ fn an_answer_in_one_document_is_passed_on_as_one_delta() {
 
 #[test]
 fn every_way_to_fail_has_its_name() {
-    let fail = |network| run(&OPENAI, network, 1).answer.unwrap_err();
+    let fail = |network| run(openai(), network, 1).answer.unwrap_err();
     assert_eq!(fail(network(Err(HttpError::Timeout), &[])), ModelError::Timeout);
     assert_eq!(fail(network(Err(HttpError::Transport), &[])), ModelError::Unavailable);
     assert_eq!(fail(network(Ok(500), &[])), ModelError::Unavailable);

@@ -8,7 +8,15 @@ pub mod meta;
 pub mod token;
 
 use domain::ids::InvalidId;
-use domain::sql::{Row, RowError};
+use domain::sql::{Row, RowError, Statement};
+
+/// Every statement that this crate can make, with sample values: what the checks of query plans read.
+///
+/// `None` only if a sample id were not valid.
+pub fn catalogue() -> Option<Vec<Statement>> {
+    let modules = [keys::catalogue()?, ledger::catalogue::catalogue()?, token::catalogue()?];
+    Some(modules.into_iter().flatten().collect())
+}
 
 /// Reads an id out of a text column.
 pub(crate) fn id<T>(row: &Row, column: &str, parse: impl Fn(&str) -> Result<T, InvalidId>) -> Result<T, RowError> {

@@ -3,8 +3,10 @@
 //! A signature proves only that a token was issued. These statements stand in the first batch of every protected
 //! route, so that what was revoked since is refused (`token_stale`) without a round trip of its own.
 
-use domain::auth::{Principal, Subject};
+use domain::auth::{AuthMethod, Principal, Subject};
+use domain::ids::{FamilyId, GatewayId, TokenId, UserId};
 use domain::sql::{Row, RowError, Rows, Statement, Value};
+use domain::time::Timestamp;
 
 // The issue time is a whole second, so a token issued in the very second of a revocation is refused as well:
 // asking again a moment later costs less than letting a revoked one pass.
@@ -93,4 +95,33 @@ fn binds(principal: &Principal) -> Vec<Value> {
         Subject::Gateway(gateway) => vec![gateway.into(), revision, issued_at],
         Subject::Operator(_) => vec![issued_at],
     }
+}
+
+/// Every statement of this module with sample values.
+pub fn catalogue() -> Option<Vec<Statement>> {
+    let at = Timestamp::from_millis(1_783_728_000_000);
+    let subjects = [
+        Subject::User(UserId::parse("user_00sample").ok()?),
+        Subject::Gateway(GatewayId::parse("gateway_00sample").ok()?),
+        Subject::Operator("sample".to_owned()),
+    ];
+    let mut all = Vec::new();
+    for subject in subjects {
+        let principal = Principal {
+            subject,
+            family: FamilyId::parse("family_00sample").ok(),
+            roles: vec![],
+            scopes: vec![],
+            jti: TokenId::parse("jwt_00sample").ok()?,
+            auth_method: AuthMethod::UserJwt,
+            gateway: None,
+            revision: 1,
+            issued_at: at,
+            expires_at: at,
+            idp: None,
+            idp_sub: None,
+        };
+        all.extend([token_current(&principal), freshness(&principal)]);
+    }
+    Some(all)
 }

@@ -1,6 +1,5 @@
 //! What is asked of a language model and what comes back, whoever provides it.
 
-mod config;
 pub mod openai;
 pub mod script;
 pub mod sse;
@@ -9,10 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Prices;
 use crate::time::Millis;
-
-pub use config::{ApiKey, InvalidVariable, ModelConfig, OpenAiConfig, Prices};
-
 /// The largest answer that is kept, in bytes of UTF-8.
 pub const ANSWER_BYTES_MAX: usize = 48 * 1024;
 
@@ -106,6 +103,20 @@ pub struct Usage {
     pub output_tokens: u32,
     /// Millionths of the currency unit that the prices are configured in.
     pub cost_microunits: u32,
+}
+
+impl Prices {
+    /// The usage with its cost, rounded up so that it is never told too low.
+    pub fn usage(self, input_tokens: u32, output_tokens: u32) -> Usage {
+        let part = |tokens: u32, price: u32| u128::from(tokens).saturating_mul(u128::from(price));
+        let sum = part(input_tokens, self.input).saturating_add(part(output_tokens, self.output));
+        let cost_microunits = u32::try_from(sum.div_ceil(1_000_000)).unwrap_or(u32::MAX);
+        Usage {
+            input_tokens,
+            output_tokens,
+            cost_microunits,
+        }
+    }
 }
 
 /// A finished answer. Printing it shows its size, never its text.
@@ -221,5 +232,17 @@ mod tests {
         let printed = format!("{:?} {completion:?}", prompt());
         assert!(!printed.contains("private"), "{printed}");
         assert!(printed.contains("bytes: 7"), "{printed}");
+    }
+
+    #[test]
+    fn costs_round_up_and_saturate() {
+        let prices = Prices {
+            input: 1,
+            output: u32::MAX,
+        };
+        assert_eq!(prices.usage(0, 0).cost_microunits, 0);
+        assert_eq!(prices.usage(1, 0).cost_microunits, 1);
+        assert_eq!(prices.usage(1_000_001, 0).cost_microunits, 2);
+        assert_eq!(prices.usage(0, u32::MAX).cost_microunits, u32::MAX);
     }
 }

@@ -2,16 +2,26 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::sse::{Decoder, SseError};
-use super::{ANSWER_BYTES_MAX, ModelError, Prices, Prompt, Usage};
+use super::{ANSWER_BYTES_MAX, ModelError, Prompt, Usage};
 use crate::retry::retry_after;
+use crate::settings::Prices;
 use crate::time::Timestamp;
 
 /// The most bytes that are read of one answer: 48 KiB of text one character at a time, each in its own event.
 const STREAM_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The most bytes of an answer in one document: 48 KiB of text, every byte escaped, and what stands around it.
 const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
+
+const PATH: &str = "/chat/completions";
+
+/// Where requests are posted to: the configured address, completed by `/chat/completions` if it lacks that.
+pub fn endpoint(base: &Url) -> String {
+    let base = base.as_str().trim_end_matches('/');
+    base.strip_suffix(PATH).unwrap_or(base).to_owned() + PATH
+}
 
 /// The body of the request: the answer streamed, its usage told at the end.
 pub fn request_body(prompt: &Prompt, model: &str) -> Vec<u8> {

@@ -3,8 +3,8 @@ use crate::model::{ContextLine, Message, Role};
 use crate::time::Millis;
 
 const PRICES: Prices = Prices {
-    input_per_million: 3_000_000,
-    output_per_million: 15_000_000,
+    input: 3_000_000,
+    output: 15_000_000,
 };
 
 fn read(body: &str) -> Result<(Vec<String>, Finished), ModelError> {
@@ -212,4 +212,19 @@ fn the_request_carries_the_session_and_asks_for_a_stream_with_usage() {
         "stream_options": {"include_usage": true},
     });
     assert_eq!(body, expected);
+}
+
+#[test]
+fn addresses_are_completed() {
+    for (base, expected) in [
+        ("https://a.example/v1", "https://a.example/v1/chat/completions"),
+        ("https://a.example/v1/", "https://a.example/v1/chat/completions"),
+        ("http://127.0.0.1:9", "http://127.0.0.1:9/chat/completions"),
+        (
+            "https://a.example/chat/completions",
+            "https://a.example/chat/completions",
+        ),
+    ] {
+        assert_eq!(endpoint(&Url::parse(base).unwrap()), expected);
+    }
 }
