@@ -1,6 +1,6 @@
 // Starts serve.mjs as the leader of its own process group and talks to it.
 import { spawn } from "node:child_process";
-import { openSync } from "node:fs";
+import { appendFileSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -17,6 +17,8 @@ export async function startProcess(options, { output, timeoutMs = 60_000 } = {})
     stdio: ["ignore", sink, sink, "ipc"],
     env: { ...process.env, WRANGLER_SEND_METRICS: "false", DO_NOT_TRACK: "1", CLOUDFLARE_CF_FETCH_ENABLED: "false" },
   });
+  // Whoever runs many of these can ask for a list, to be sure that none outlives it.
+  if (process.env.HERMOD_PROCESS_LIST) appendFileSync(process.env.HERMOD_PROCESS_LIST, `${child.pid}\n`);
   const waiting = new Map();
   const exited = new Promise((resolve) => child.once("exit", resolve));
   let next = 1;
