@@ -1,4 +1,7 @@
 //! The native test binary.
 
 mod conformance;
+mod keys;
 mod manifest;
+mod plans;
+mod tidy;

@@ -6,23 +6,22 @@ use std::rc::Rc;
 use domain::guard::Guard;
 use domain::ids::TurnId;
 use domain::keys::{Aad, DataKey};
-use domain::model::{Completion, ContextLine, Halt, Message, ModelError, Prompt, Role};
+use domain::model::{Completion, Halt, ModelError, Prompt};
 use domain::ports::{Checkpoint, Clock};
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{AnswerUsage, ChatAnswer, ChatRefusal, Costs, Frame, Handover};
 use domain::turn::{FailureCode, Status};
 use futures::future::{Either, select};
+use store::ledger::failure;
 use store::ledger::read::{self, TurnRecord};
-use store::ledger::run::{self, Answer, Run, SealedMessage, Started};
+use store::ledger::run::{self, Answer, Run, Started};
 
 use crate::db::DbError;
 use crate::model::Model;
 use crate::ports::Ports;
 use crate::user_turns::accept::{in_progress, unavailable};
+use crate::user_turns::prompt::{open_text, prompt, prompt_text};
 use crate::user_turns::{Listener, UserTurns, message_row};
-
-/// The instruction that every prompt begins with.
-const SYSTEM: &str = "You are a family's assistant. Be kind, brief and honest; say so when you do not know.";
 
 /// An answer ready to be told, from the ledger or fresh.
 pub(super) struct Done {
@@ -173,7 +172,7 @@ impl<P: Ports> UserTurns<P> {
         code: FailureCode,
         costs: &Rc<Cell<Costs>>,
     ) -> Result<ChatAnswer, Ended> {
-        let batch = run::fail_run(run, epoch, code, self.ports.clock().now());
+        let batch = failure::fail_run(run, epoch, code, self.ports.clock().now());
         match self.write_end(batch, &run.turn_id, costs).await {
             Ok(()) => Err(Ended::Failed(code)),
             Err(DbError::Refused(_)) => Err(self.lost()),
@@ -363,64 +362,4 @@ impl<P: Ports> UserTurns<P> {
             _ => None,
         }
     }
-}
-
-/// Opens a stored message; `None` when its key is gone or it is not what it claims to be.
-pub(crate) fn open_text(message: &SealedMessage, key: &DataKey) -> Option<String> {
-    if message.key_id != *key.id() {
-        return None;
-    }
-    let row = message_row(&message.turn_id, message.from_user);
-    let aad = Aad {
-        table: "messages",
-        row: &row,
-        column: "content_sealed",
-    };
-    String::from_utf8(key.open(&aad, &message.sealed).ok()?).ok()
-}
-
-fn prompt(started: &Started, key: &DataKey) -> Option<Prompt> {
-    let messages = started
-        .history
-        .iter()
-        .map(|message| {
-            let role = if message.from_user { Role::User } else { Role::Assistant };
-            open_text(message, key).map(|text| Message { role, text })
-        })
-        .collect::<Option<Vec<_>>>()?;
-    let mut context = vec![
-        ContextLine {
-            name: "session",
-            value: started.session_id.to_string(),
-        },
-        ContextLine {
-            name: "context_revision",
-            value: started.context_revision.to_string(),
-        },
-    ];
-    let optional = [("locale", &started.locale), ("timezone", &started.timezone)];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            context.push(ContextLine {
-                name,
-                value: value.clone(),
-            });
-        }
-    }
-    Some(Prompt {
-        system: SYSTEM,
-        context,
-        messages,
-    })
-}
-
-fn prompt_text(prompt: &Prompt) -> String {
-    let mut text = prompt.system_text();
-    for message in &prompt.messages {
-        text.push('\n');
-        text.push_str(message.role.as_str());
-        text.push('\n');
-        text.push_str(&message.text);
-    }
-    text
 }

@@ -7,6 +7,7 @@
 mod accept;
 mod generate;
 mod line;
+mod prompt;
 mod run;
 
 use std::cell::{Cell, RefCell};
@@ -26,8 +27,8 @@ use crate::db::Db;
 use crate::ports::Ports;
 use crate::turnstile::Turnstile;
 
-pub(crate) use generate::open_text;
 pub use line::Line;
+pub(crate) use prompt::open_text;
 
 /// The limits an object works under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use domain::turn::protocol::{ChatRefusal, Costs};
 use domain::turn::recovery::{Recovery, recover};
 use domain::turn::{FailureCode, Status};
 use store::keys::KeyRow;
+use store::ledger::failure;
 use store::ledger::read::{self, Unfinished};
 use store::ledger::run::{self, Run, Started};
 
@@ -260,7 +261,7 @@ impl<P: Ports> UserTurns<P> {
         costs: &Rc<Cell<Costs>>,
     ) -> Result<Step, DbError> {
         let now = self.ports.clock().now();
-        let batch = run::fail_idle(&self.user, &turn.turn_id, turn.state.status, outlook.epoch, code, now);
+        let batch = failure::fail_idle(&self.user, &turn.turn_id, turn.state.status, outlook.epoch, code, now);
         match self.write_end(batch, &turn.turn_id, costs).await {
             Ok(()) => Ok(Step::Moved),
             Err(DbError::Refused(_)) => Ok(Step::Wait(now.plus(LOOK_AGAIN))),
@@ -303,7 +304,7 @@ impl<P: Ports> UserTurns<P> {
         let Some((epoch, _)) = self.epoch_and_key() else {
             return self.give_up(&waiting.listener, DbError::Unavailable).await;
         };
-        let batch = run::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, now);
+        let batch = failure::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, now);
         match self.write_end(batch, &turn, &waiting.listener.costs).await {
             Ok(()) => waiting.listener.refuse(ChatRefusal::of_failure(turn, code, false)),
             Err(DbError::Refused(_)) => {

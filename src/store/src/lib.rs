@@ -15,7 +15,7 @@ use domain::sql::{Row, RowError, Statement};
 /// `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
     let modules = [keys::catalogue()?, ledger::catalogue::catalogue()?, token::catalogue()?];
-    Some(modules.into_iter().flatten().collect())
+    Some(modules.into_iter().flatten().chain([meta::read()]).collect())
 }
 
 /// Reads an id out of a text column.

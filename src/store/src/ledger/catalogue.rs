@@ -11,12 +11,27 @@ use domain::turn::{FailureCode, Status};
 
 use crate::ledger::accept::{Acceptance, ConversationSeen, Place, accept, accepted_turn, read_facts};
 use crate::ledger::run::{self, Answer, Run};
-use crate::ledger::{handover, read, sweep};
+use crate::ledger::{failure, handover, read, sweep};
 
 /// All of them; `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
     let now = Timestamp::from_millis(1_783_728_000_000);
     let context = sample_context(now)?;
+    let (user, turn) = (&context.user_id, &context.turn_id);
+    let mut all = accepting(&context, now)?;
+    all.extend(running(&context, now)?);
+    all.extend(read::object_state(user));
+    all.push(read::turn_by_id(user, turn));
+    all.push(read::events_of_turn(user, turn));
+    all.extend(handover::commit_response(turn, user, now, now));
+    all.extend(handover::acknowledge(turn, user, AckType::Rendered, now, now));
+    all.extend(sweep::claim(&LeaseToken::parse("lease_00sample").ok()?, now, now));
+    all.extend(sweep::end_untaken(now));
+    all.extend(sweep::stuck_users(now));
+    Some(all)
+}
+
+fn accepting(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
     let conversation_id = ConversationId::parse("conv_00sample").ok()?;
     let session_id = SessionId::parse("session_00sample").ok()?;
     let key = DataKeyId::parse("key_00sample").ok()?;
@@ -26,9 +41,38 @@ pub fn catalogue() -> Option<Vec<Statement>> {
         last_message_at: now,
         is_default: true,
     };
+    let places = [
+        Place::Opens {
+            conversation_id: conversation_id.clone(),
+            session_id: session_id.clone(),
+        },
+        Place::Continues(seen.clone()),
+        Place::Resumes { seen, session_id },
+    ];
+    let mut all = Vec::new();
+    for place in &places {
+        all.extend(accept(&Acceptance {
+            context,
+            request_hash: "",
+            place,
+            epoch: 1,
+            content_key: &key,
+            content_sealed: vec![1],
+            now,
+        }));
+    }
+    all.extend(read_facts(context, None));
+    all.extend(read_facts(context, Some(&conversation_id)));
+    all.push(accepted_turn(context));
+    Some(all)
+}
+
+fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
+    let (user, turn) = (&context.user_id, &context.turn_id);
+    let key = DataKeyId::parse("key_00sample").ok()?;
     let run = Run {
-        user_id: context.user_id.clone(),
-        turn_id: context.turn_id.clone(),
+        user_id: user.clone(),
+        turn_id: turn.clone(),
         token: LeaseToken::parse("lease_00sample").ok()?,
         attempt: 1,
         until: now,
@@ -43,52 +87,14 @@ pub fn catalogue() -> Option<Vec<Statement>> {
         usage: &Usage::default(),
         generated_at: now,
     };
-    let places = [
-        Place::Opens {
-            conversation_id: conversation_id.clone(),
-            session_id: session_id.clone(),
-        },
-        Place::Continues(seen.clone()),
-        Place::Resumes { seen, session_id },
-    ];
-    let (user, turn) = (&context.user_id, &context.turn_id);
-    let mut all = Vec::new();
-    for place in &places {
-        all.extend(accept(&Acceptance {
-            context: &context,
-            request_hash: "",
-            place,
-            epoch: 1,
-            content_key: &key,
-            content_sealed: vec![1],
-            now,
-        }));
-    }
-    all.extend(read_facts(&context, None));
-    all.extend(read_facts(&context, Some(&conversation_id)));
-    all.push(accepted_turn(&context));
-    all.extend(run::start(&run, 1, &key, now));
+    let lost = FailureCode::GenerationLost;
+    let mut all = run::start(&run, 1, &key, now);
     all.extend(run::started_run(&run));
     all.extend(run::mark_shown(&run, 1, now));
     all.extend(run::persist(&run, 1, &answer, now));
     all.push(run::stored_by_run(&run));
-    all.extend(run::fail_run(&run, 1, FailureCode::GenerationFailed, now));
-    all.extend(run::fail_idle(
-        user,
-        turn,
-        Status::Processing,
-        1,
-        FailureCode::GenerationLost,
-        now,
-    ));
-    all.extend(read::object_state(user));
-    all.push(read::turn_by_id(user, turn));
-    all.push(read::events_of_turn(user, turn));
-    all.extend(handover::commit_response(turn, user, now, now));
-    all.extend(handover::acknowledge(turn, user, AckType::Rendered, now, now));
-    all.extend(sweep::claim(&run.token, now, now));
-    all.extend(sweep::end_untaken(now));
-    all.extend(sweep::stuck_users(now));
+    all.extend(failure::fail_run(&run, 1, FailureCode::GenerationFailed, now));
+    all.extend(failure::fail_idle(user, turn, Status::Processing, 1, lost, now));
     Some(all)
 }
 

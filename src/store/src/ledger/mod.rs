@@ -4,6 +4,7 @@
 
 pub mod accept;
 pub mod catalogue;
+pub mod failure;
 pub mod handover;
 pub mod read;
 pub mod run;

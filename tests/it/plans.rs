@@ -1,0 +1,121 @@
+//! The query plan of every statement that the store can make.
+//!
+//! A statement may search by a key or an index; walking through a whole table or index needs a reason here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::guard::Guard;
+use domain::sql::{PARAMETERS_MAX, Refusal, Shard, Statement};
+use harness::sqlite::Database;
+
+/// Statements that may walk, by name and what they walk through, and why that stays small.
+const WALKS: &[(&str, &str, &str)] = &[
+    ("open_conversation", "sessions", OUTSTANDING),
+    ("end_untaken", "t", OPEN_TURNS),
+    ("end_untaken_events", "t", OPEN_TURNS),
+    ("stuck_users", "t", OPEN_TURNS),
+];
+
+/// Part of the program that checks foreign keys; it is jumped over while no constraint is violated.
+const OUTSTANDING: &str = "runs only while a foreign key is violated, and none ever is between statements";
+/// The partial index of turns that have not ended.
+const OPEN_TURNS: &str = "walks only turns that are still open, through their partial index";
+
+fn catalogue() -> Vec<Statement> {
+    store::catalogue().expect("valid sample ids")
+}
+
+/// What a step walks through, if it walks through a table or an index of one.
+fn walked(step: &str) -> Option<&str> {
+    let rest = step.strip_prefix("SCAN ")?;
+    let name = rest.split(' ').next()?;
+    // A constant row, the guard view's new row, and lists that came in as a parameter.
+    let harmless = rest.starts_with("CONSTANT ROW") || rest.contains("VIRTUAL TABLE") || name.starts_with('(');
+    (!harmless).then_some(name)
+}
+
+#[test]
+fn no_statement_walks_through_a_table_without_a_stated_reason() {
+    let database = Database::migrated();
+    let mut used = BTreeSet::new();
+    let mut walks = Vec::new();
+    for statement in catalogue() {
+        for step in database.plan(statement.sql) {
+            let Some(name) = walked(&step) else { continue };
+            match WALKS
+                .iter()
+                .find(|(allowed, through, _)| (*allowed, *through) == (statement.name, name))
+            {
+                Some((allowed, through, _)) => {
+                    used.insert((*allowed, *through));
+                }
+                None => walks.push(format!("{}: {step}", statement.name)),
+            }
+        }
+    }
+    assert_eq!(walks, Vec::<String>::new());
+    let stale: Vec<_> = WALKS
+        .iter()
+        .filter(|(name, through, _)| !used.contains(&(*name, *through)))
+        .collect();
+    assert_eq!(stale, Vec::<&(&str, &str, &str)>::new(), "no longer needed");
+}
+
+#[test]
+fn no_statement_builds_an_index_on_the_fly() {
+    let database = Database::migrated();
+    for statement in catalogue() {
+        let plan = database.plan(statement.sql);
+        assert!(
+            !plan.iter().any(|step| step.contains("AUTOMATIC")),
+            "{}: {plan:?}",
+            statement.name
+        );
+    }
+}
+
+#[test]
+fn every_statement_runs_with_its_sample_values() {
+    for statement in catalogue() {
+        assert!(statement.binds.len() <= PARAMETERS_MAX, "{}", statement.name);
+        let outcome = Database::migrated().run(Shard::Directory, std::slice::from_ref(&statement));
+        let malformed = domain::sql::Outcome::Refused(Refusal::Malformed);
+        assert_ne!(outcome, malformed, "{}: {}", statement.name, statement.sql);
+    }
+}
+
+#[test]
+fn every_statement_in_the_source_is_in_the_catalogue() {
+    let known: BTreeSet<&str> = catalogue().iter().map(|statement| statement.name).collect();
+    let mut missing = Vec::new();
+    for (path, text) in crate::tidy::sources("src/store/src") {
+        for line in text.lines() {
+            let named = line
+                .trim()
+                .strip_prefix("name: ")
+                .and_then(|rest| rest.strip_suffix(','));
+            let Some(name) = named.and_then(|rest| rest.strip_prefix('"')?.strip_suffix('"')) else {
+                continue;
+            };
+            if !path.contains("/manifest/") && !known.contains(name) {
+                missing.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn every_guard_stands_in_the_catalogue_under_its_own_name() {
+    let labels: BTreeSet<&str> = Guard::ALL.iter().map(|guard| guard.label()).collect();
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let all = catalogue();
+    for statement in all.iter().filter(|statement| statement.sql.contains("INTO must")) {
+        let label = statement.sql.split('\'').nth(1).unwrap_or("");
+        found.entry(label).or_default().insert(statement.name);
+    }
+    assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), labels);
+    for (label, names) in found {
+        assert_eq!(names, BTreeSet::from([label]), "a guard is named as its label");
+    }
+}
