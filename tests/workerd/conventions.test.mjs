@@ -23,7 +23,7 @@ test("version says exactly what runs", async () => {
   const bundle = JSON.parse(readFileSync("build/bundle.json", "utf8"));
   assert.equal(answer.json.git_commit, bundle.commit);
   assert.equal(answer.json.bundle_sha256, bundle.sha256);
-  assert.match(answer.json.lock_sha256, /^[0-9a-f]{64}$/);
+  assert.match(answer.json.dependency_lock_sha256, /^[0-9a-f]{64}$/);
   assert.match(answer.json.build_time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 });
 

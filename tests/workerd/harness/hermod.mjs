@@ -11,7 +11,7 @@ import { exchange, operatorToken, upstreamToken } from "../../../scripts/lib/tok
 import { startControl } from "./control.mjs";
 
 // Limits high enough that no test meets them by accident.
-const TEST_VARS = { ENVIRONMENT: "test", RATE_USER_PER_MIN: "1000000", RATE_ADDRESS_PER_MIN: "1000000" };
+const TEST_VARS = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "1000000", RATE_ADDRESS_PER_MIN: "1000000" };
 const BUNDLES = { shipped: join(ROOT, "build"), probes: join(ROOT, "build-probes") };
 
 /** Makes an empty state folder, in memory where the machine allows. */
@@ -71,7 +71,12 @@ export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo
     chat: (token, body, options) => chat(hermod.url, token, body, options),
     newUser: (name) => newUser(hermod, name),
   };
-  if (demo) for (const [path, body] of demoRequests(secrets)) await hermod.put(path, body);
+  try {
+    if (demo) for (const [path, body] of demoRequests(secrets)) await hermod.put(path, body);
+  } catch (error) {
+    error.message += `\n${await hermod.stop()}`;
+    throw error;
+  }
   return hermod;
 }
 
