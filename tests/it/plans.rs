@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::guard::Guard;
 use domain::sql::{PARAMETERS_MAX, Refusal, Shard, Statement};
 use harness::sqlite::Database;
+use store::manifest::{Placement, tables};
 
 /// Statements that may walk, by name and what they walk through, and why that stays small.
 const WALKS: &[(&str, &str, &str)] = &[
@@ -20,6 +21,10 @@ const WALKS: &[(&str, &str, &str)] = &[
 const OUTSTANDING: &str = "runs only while a foreign key is violated, and none ever is between statements";
 /// The partial index of turns that have not ended.
 const OPEN_TURNS: &str = "walks only turns that are still open, through their partial index";
+
+/// Statements that read the directory and a user's shard at once, which only one database for both allows. Each
+/// becomes two reads when a second shard is opened; none of them stands in the batches of a turn.
+const MIXES: &[&str] = &[];
 
 fn catalogue() -> Vec<Statement> {
     store::catalogue().expect("valid sample ids")
@@ -118,4 +123,22 @@ fn every_guard_stands_in_the_catalogue_under_its_own_name() {
     for (label, names) in found {
         assert_eq!(names, BTreeSet::from([label]), "a guard is named as its label");
     }
+}
+
+#[test]
+fn no_statement_mixes_the_directory_with_a_shard() {
+    let placed = |statement: &Statement, wanted: fn(Placement) -> bool| {
+        let words: BTreeSet<&str> = statement
+            .sql
+            .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+            .collect();
+        tables().any(|table| words.contains(table.name) && wanted(table.placement))
+    };
+    let mixed: BTreeSet<&str> = catalogue()
+        .iter()
+        .filter(|statement| placed(statement, |place| place == Placement::Directory))
+        .filter(|statement| placed(statement, |place| matches!(place, Placement::Shard(_))))
+        .map(|statement| statement.name)
+        .collect();
+    assert_eq!(mixed, MIXES.iter().copied().collect::<BTreeSet<_>>());
 }
