@@ -3,9 +3,31 @@
 mod http;
 mod platform;
 
-use worker::{Context, Env, Request, Response, Result, event};
+use std::panic::AssertUnwindSafe;
+
+use platform::user_turns::UserTurnsObject;
+use worker::durable::State;
+use worker::{Context, DurableObject, Env, Request, Response, Result, durable_object, event};
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, context: Context) -> Result<Response> {
     http::dispatch(request, env, context).await
+}
+
+/// One user's turns, in order.
+#[durable_object(fetch, alarm)]
+pub struct UserTurns(AssertUnwindSafe<UserTurnsObject>);
+
+impl DurableObject for UserTurns {
+    fn new(state: State, env: Env) -> Self {
+        Self(AssertUnwindSafe(UserTurnsObject::new(state, &env)))
+    }
+
+    async fn fetch(&self, request: Request) -> Result<Response> {
+        self.0.fetch(request).await
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        self.0.alarm().await
+    }
 }

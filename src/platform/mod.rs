@@ -14,3 +14,4 @@ pub mod fetch;
 pub mod log;
 pub mod queue;
 pub mod spawn;
+pub mod user_turns;

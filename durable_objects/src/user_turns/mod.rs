@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use domain::ids::{ConversationId, TurnId, UserId};
 use domain::keys::{DataKey, KeySubject, MasterSecrets, MasterVersion, OpenError, WrappedKey};
-use domain::ports::{Alarm, Clock};
+use domain::ports::{Alarm, Clock, LocalFuture, Spawn};
 use domain::sql::Shard;
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{Costs, Frame};
@@ -146,6 +146,11 @@ impl<P: Ports> UserTurns<P> {
             state: RefCell::new(state),
             accepting: Turnstile::default(),
         })
+    }
+
+    /// Runs `task` for as long as the platform lets this object live.
+    pub fn spawn(&self, task: LocalFuture<()>) {
+        self.ports.spawn().spawn(task);
     }
 
     /// Goes on with whatever of this user was left unfinished.
