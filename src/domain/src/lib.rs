@@ -16,6 +16,7 @@ pub mod ports;
 pub mod problem;
 pub mod rate;
 pub mod retry;
+pub mod rfc3339;
 pub mod session;
 pub mod settings;
 pub mod sql;
