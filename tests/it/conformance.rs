@@ -105,12 +105,14 @@ fn the_simulated_queue() {
     queue.shut_down();
 }
 
+type Copy = Rc<Specimen<SimClock, ObjectAlarm>>;
+
 /// A platform for specimens: each process makes its own copy of an object on first use.
 #[derive(Clone)]
 struct Platform {
     alarms: Alarms,
     process: Rc<RefCell<Process>>,
-    copies: Rc<RefCell<BTreeMap<String, Rc<Specimen<SimClock, ObjectAlarm>>>>>,
+    copies: Rc<RefCell<BTreeMap<String, Copy>>>,
 }
 
 impl Platform {
@@ -128,7 +130,7 @@ impl Platform {
         platform
     }
 
-    fn copy(&self, name: &str) -> Rc<Specimen<SimClock, ObjectAlarm>> {
+    fn copy(&self, name: &str) -> Copy {
         let make = || Rc::new(Specimen::new(self.process.borrow().clock(), self.alarms.of(name)));
         Rc::clone(self.copies.borrow_mut().entry(name.to_owned()).or_insert_with(make))
     }
@@ -198,7 +200,7 @@ fn two_copies_of_one_object_know_nothing_of_each_other_but_share_the_alarm() {
         two.ask(Ask::Alarm { at: due }).await;
         clock.sleep(Millis::from_mins(3)).await;
     });
-    let notes = |copy: &Rc<Specimen<SimClock, ObjectAlarm>>| {
+    let notes = |copy: &Copy| {
         let notes = block_on(copy.ask(Ask::Notes));
         notes.into_iter().map(|(text, _)| text).collect::<Vec<_>>()
     };
