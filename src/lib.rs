@@ -15,7 +15,7 @@ async fn fetch(request: Request, env: Env, context: Context) -> Result<Response>
 }
 
 /// One user's turns, in order.
-#[durable_object(fetch, alarm)]
+#[durable_object(alarm)]
 pub struct UserTurns(AssertUnwindSafe<UserTurnsObject>);
 
 impl DurableObject for UserTurns {
