@@ -149,7 +149,8 @@ impl Answer {
         if let Some(error) = chunk.error {
             return Err(error.meaning());
         }
-        self.model = self.model.take().or(chunk.model);
+        let named = chunk.model.filter(|name| is_model_name(name));
+        self.model = self.model.take().or(named);
         self.tokens = chunk.usage.or(self.tokens);
         let Some(choice) = chunk.choices.into_iter().flatten().next() else {
             return Ok(None);
@@ -273,6 +274,11 @@ impl Failure {
         }
         ModelError::Unavailable
     }
+}
+
+/// The name goes into the ledger and into answers, so it has to look like one.
+fn is_model_name(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn is(name: &Value, wanted: &str) -> bool {

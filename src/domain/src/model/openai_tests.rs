@@ -228,3 +228,14 @@ fn addresses_are_completed() {
         assert_eq!(endpoint(&Url::parse(base).unwrap()), expected);
     }
 }
+
+#[test]
+fn what_is_no_model_name_is_not_taken_for_one() {
+    for name in ["", "a b", "a\n", "modèle", "x".repeat(129).as_str()] {
+        let event = json!({"model": name, "choices": [{"delta": {"content": "a"}}]});
+        let Ok((_, finished)) = read(&format!("data: {event}\n\n{DONE}")) else {
+            panic!("an answer")
+        };
+        assert_eq!(finished.model, None, "{name:?}");
+    }
+}

@@ -47,7 +47,7 @@ impl std::fmt::Debug for ChatCommand {
 }
 
 /// One line of the object's answer. Ends with `Done` or `Refused`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum Frame {
     /// The turn was accepted.
@@ -69,6 +69,36 @@ pub enum Frame {
     Refused { refusal: ChatRefusal, costs: Costs },
 }
 
+impl std::fmt::Debug for Frame {
+    /// Without the words.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Turn { turn_id, .. } => f.debug_struct("Turn").field("turn_id", turn_id).finish_non_exhaustive(),
+            Self::Delta { text } => f.debug_struct("Delta").field("bytes", &text.len()).finish(),
+            Self::Done { answer, replayed, .. } => f
+                .debug_struct("Done")
+                .field("answer", answer)
+                .field("replayed", replayed)
+                .finish_non_exhaustive(),
+            Self::Refused { refusal, .. } => f
+                .debug_struct("Refused")
+                .field("refusal", refusal)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ChatAnswer {
+    /// Without the words.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChatAnswer")
+            .field("turn_id", &self.turn_id)
+            .field("bytes", &self.reply.len())
+            .field("usage", &self.usage)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Whether the edge still has to put on record that the answer was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,7 +108,7 @@ pub enum Handover {
 }
 
 /// What `POST /chat` answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatAnswer {
     pub turn_id: TurnId,
     pub conversation_id: ConversationId,
@@ -164,4 +194,33 @@ pub struct Costs {
     pub trips: u32,
     /// Rows written, index entries included.
     pub rows_written: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_was_said_is_printed() {
+        let answer = ChatAnswer {
+            turn_id: TurnId::parse("turn_00a").unwrap(),
+            conversation_id: ConversationId::parse("conv_00a").unwrap(),
+            session_id: SessionId::parse("session_00a").unwrap(),
+            reply: "private".to_owned(),
+            context_revision: 1,
+            usage: AnswerUsage::default(),
+        };
+        let done = Frame::Done {
+            answer: Box::new(answer),
+            replayed: false,
+            handover: Handover::Due,
+            costs: Costs::default(),
+        };
+        let delta = Frame::Delta {
+            text: "private".to_owned(),
+        };
+        let printed = format!("{done:?} {delta:?}");
+        assert!(!printed.contains("private"), "{printed}");
+        assert_eq!(printed.matches("bytes: 7").count(), 2, "{printed}");
+    }
 }
