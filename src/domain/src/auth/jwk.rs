@@ -88,6 +88,9 @@ impl PublicKey {
 
     /// Reads one JWK that was already parsed as JSON.
     pub fn from_value(jwk: Value) -> Result<Self, JwkError> {
+        if !jwk.is_object() {
+            return Err(JwkError::Malformed);
+        }
         let raw: RawJwk = serde_json::from_value(jwk).map_err(|_| JwkError::Malformed)?;
         if raw.d.is_some() || raw.k.is_some() {
             return Err(JwkError::NotPublic);
@@ -264,6 +267,11 @@ impl KeyRing {
             (None, [only]) => Some(only),
             (None, _) => None,
         }
+    }
+
+    /// Whether some key is for `algorithm`.
+    pub fn has(&self, algorithm: Algorithm) -> bool {
+        self.keys.iter().any(|key| key.algorithm() == algorithm)
     }
 
     /// How many keys can be used.

@@ -103,6 +103,15 @@ fn decode(part: &str) -> Result<Vec<u8>, JwsError> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| JwsError::Malformed)
 }
 
+/// Reads a JSON object. The reader alone would also take a struct's members in a row, as an array.
+fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, JwsError> {
+    let first = json.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first != Some(&b'{') {
+        return Err(JwsError::Malformed);
+    }
+    serde_json::from_slice(json).map_err(|_| JwsError::Malformed)
+}
+
 impl<'a> Unverified<'a> {
     /// Takes a compact token apart.
     pub fn parse(token: &'a str) -> Result<Self, JwsError> {
@@ -114,7 +123,7 @@ impl<'a> Unverified<'a> {
         if payload.contains('.') {
             return Err(JwsError::Malformed);
         }
-        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| JwsError::Malformed)?;
+        let header: Header = object(&decode(header)?)?;
         let too_long = |text: &Option<String>, max: usize| text.as_ref().is_some_and(|text| text.len() > max);
         if header.crit.is_some() || too_long(&header.kid, KID_MAX) || too_long(&header.typ, TYP_MAX) {
             return Err(JwsError::Malformed);
@@ -147,7 +156,7 @@ impl<'a> Unverified<'a> {
 
     /// Reads claims before they are proven, to find out whose keys to ask.
     pub fn peek<T: DeserializeOwned>(&self) -> Result<T, JwsError> {
-        serde_json::from_slice(&self.payload).map_err(|_| JwsError::Malformed)
+        object(&self.payload)
     }
 
     /// The claims, once `key` has proven them.

@@ -8,6 +8,7 @@ pub mod jwks;
 pub mod jws;
 pub mod keyset;
 pub mod principal;
+pub mod provisioning;
 pub mod token;
 pub mod upstream;
 
@@ -17,6 +18,8 @@ mod jwk_tests;
 mod jwks_tests;
 #[cfg(test)]
 mod keyset_tests;
+#[cfg(test)]
+mod provisioning_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

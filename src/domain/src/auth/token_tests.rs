@@ -298,7 +298,11 @@ fn claims_out_of_bounds_are_refused() {
             with(claims(), "auth", json!("root")),
             TokenError::Malformed,
         ),
-        ("not an object", json!([]), TokenError::Malformed),
+        (
+            "not an object",
+            json!([ISSUER, AUDIENCE, "user_00demo"]),
+            TokenError::Malformed,
+        ),
     ];
     for (name, claims, error) in rows {
         assert_eq!(check(&forge(&header(), &claims, &p256_pair(2))), Err(error), "{name}");

@@ -184,6 +184,10 @@ fn who_presents_a_token_is_read_from_iss_and_sub() {
         presented(claims()),
         Ok(Presented::Issuer("https://login.example".to_owned()))
     );
+    assert_eq!(
+        presented(json!(["gateway_00demo", "gateway_00demo"])),
+        Err(IdentityError::Malformed)
+    );
     assert_eq!(presented(json!({"sub": "x"})), Err(IdentityError::Malformed));
 }
 
