@@ -1,6 +1,7 @@
 //! The native test binary.
 
 mod conformance;
+mod identity;
 mod keys;
 mod manifest;
 mod plans;

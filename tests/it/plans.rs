@@ -24,7 +24,12 @@ const OPEN_TURNS: &str = "walks only turns that are still open, through their pa
 
 /// Statements that read the directory and a user's shard at once, which only one database for both allows. Each
 /// becomes two reads when a second shard is opened; none of them stands in the batches of a turn.
-const MIXES: &[&str] = &[];
+const MIXES: &[&str] = &[
+    "bump_user_of_replaced_identity",
+    "put_address",
+    "user_of_identity",
+    "user_of_sender",
+];
 
 fn catalogue() -> Vec<Statement> {
     store::catalogue().expect("valid sample ids")

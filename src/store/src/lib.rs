@@ -1,10 +1,13 @@
 //! Every SQL statement of Hermod and the mapping of its rows, over one port: an atomic batch of statements.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod directory;
+pub mod idempotency;
 pub mod keys;
 pub mod ledger;
 pub mod manifest;
 pub mod meta;
+pub mod provisioning;
 pub mod token;
 
 use domain::ids::InvalidId;
@@ -14,7 +17,12 @@ use domain::sql::{Row, RowError, Statement};
 ///
 /// `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
-    let modules = [keys::catalogue()?, ledger::catalogue::catalogue()?, token::catalogue()?];
+    let modules = [
+        keys::catalogue()?,
+        ledger::catalogue::catalogue()?,
+        provisioning::catalogue()?,
+        token::catalogue()?,
+    ];
     Some(modules.into_iter().flatten().chain([meta::read()]).collect())
 }
 

@@ -167,11 +167,11 @@ pub const DIRECTORY: &[Table] = &[
         ],
     },
     // Answers to commands of operators and gateways, which hold ids and states only. Answers to people stand in the
-    // ledger, encrypted.
+    // ledger, encrypted. Each stands beside what it tells of.
     Table {
         name: "idempotency_results",
         owner: Owner::System,
-        placement: Placement::Directory,
+        placement: Placement::Everywhere,
         retention: Retention::Until("expires_at"),
         content: &["request_hash"],
         identifier: &["key_hash"],
