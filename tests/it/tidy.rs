@@ -2,6 +2,7 @@
 //! no ambient time or randomness, and names that agree across files.
 
 mod bindings;
+mod privacy;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -74,6 +74,28 @@ fn the_code_asks_for_the_bindings_by_these_names() {
 }
 
 #[test]
+fn durable_object_classes_agree() {
+    let wrangler = file("wrangler.toml");
+    let declared: BTreeSet<&str> = wrangler
+        .lines()
+        .filter_map(|line| line.strip_prefix("[exports.").and_then(|rest| rest.strip_suffix(']')))
+        .collect();
+    let bound: BTreeSet<&str> = wrangler
+        .lines()
+        .filter_map(|line| value_of(line, "class_name"))
+        .collect();
+    assert_eq!(declared, bound);
+    let exports = file("src/lib.rs");
+    let written: BTreeSet<&str> = exports
+        .split("#[durable_object")
+        .skip(1)
+        .filter_map(|tail| tail.split_once("struct ").map(|(_, name)| name))
+        .map(|name| name.split(|char: char| !char.is_alphanumeric()).next().unwrap_or(""))
+        .collect();
+    assert_eq!(written, declared);
+}
+
+#[test]
 fn variables_that_are_set_are_read() {
     let settings = file("src/domain/src/settings.rs");
     let mut in_vars = false;
