@@ -1,0 +1,68 @@
+// What each route costs the database: round trips before the answer and rows written, counted outside the program,
+// printed, and held to the budget.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ROOT } from "../../scripts/lib/runtime.mjs";
+import { assertNoPanic, startHermod, unique } from "./harness/hermod.mjs";
+
+let hermod;
+before(async () => {
+  hermod = await startHermod({ wrapper: join(ROOT, "tests/workerd/harness/recorder.mjs") });
+});
+after(async () => assertNoPanic(await hermod.stop()));
+
+const batches = () =>
+  hermod.logText().split("\n").flatMap((line) => (line.includes('{"d1"') ? [JSON.parse(line.slice(line.indexOf("{"))).d1] : []));
+
+/** Runs one request; gives {before, all}: the batches until its answer, and those including what came right after. */
+async function measure(name, run) {
+  const start = batches().length;
+  const answer = await run();
+  // The log reaches the file a moment after the answer; what runs after the answer is well over by then too.
+  await sleep(400);
+  const all = batches().slice(start);
+  const rows = all.reduce((total, batch) => total + batch.rows_written, 0);
+  const afterwards = all.filter((batch) => batch.statements.some(({ binds }) => binds.includes("response_committed") || JSON.stringify(binds).includes("response_committed")));
+  const critical = all.length - afterwards.length;
+  const trips = Number(answer.headers.get("hermod-d1-trips") ?? Number.NaN);
+  console.log(`    ${name}: ${critical} round trips before the answer, ${all.length} in all, ${rows} rows written`);
+  return { answer, critical, all: all.length, rows, trips };
+}
+
+test("POST /chat", async () => {
+  const person = await hermod.newUser(unique("cost"));
+  const first = await measure("POST /chat, first message of a user", () => hermod.chat(person.token, "one"));
+  assert.equal(first.answer.status, 200, first.answer.text);
+  const second = await measure("POST /chat, next message", () => hermod.chat(person.token, "two"));
+  assert.ok(first.critical <= 4, `${first.critical} round trips`);
+  assert.ok(second.critical <= 4, `${second.critical} round trips`);
+  assert.ok(second.rows <= 24, `${second.rows} rows written`);
+});
+
+test("POST /chat, replayed", async () => {
+  const person = await hermod.newUser(unique("cost"));
+  const key = unique("cost");
+  await hermod.chat(person.token, "once", { key });
+  await sleep(300);
+  const replay = await measure("POST /chat, replayed", () => hermod.chat(person.token, "once", { key }));
+  assert.ok(replay.critical <= 2, `${replay.critical} round trips`);
+  assert.equal(replay.rows, 0);
+});
+
+test("the other routes", async () => {
+  const token = await hermod.token("user");
+  const { json } = await hermod.chat(token, "for reading");
+  await sleep(300);
+  const read = await measure("GET /turns/{turn_id}", () => hermod.request("GET", `/turns/${json.turn_id}`, { token }));
+  assert.ok(read.all <= 1, `${read.all} round trips`);
+  const body = { ack_type: "rendered", client_timestamp: "2026-01-02T03:04:05Z" };
+  await measure("POST /turns/{turn_id}/ack", () => hermod.request("POST", `/turns/${json.turn_id}/ack`, { token, key: unique("k"), json: body }));
+  const identity = await hermod.token("upstream:user");
+  const exchange = await measure("POST /auth/token", () => hermod.request("POST", "/auth/token", { token: identity }));
+  assert.ok(exchange.all <= 2, `${exchange.all} round trips`);
+  const operator = await hermod.operator();
+  await measure("PUT /internal/families/{family_id}", () =>
+    hermod.request("PUT", "/internal/families/family_00cost", { token: operator, key: unique("k"), json: { status: "active" } }));
+});
