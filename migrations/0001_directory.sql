@@ -146,6 +146,8 @@ CREATE TABLE data_keys (
   CHECK ((wrapped IS NULL) = (destroyed_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX data_keys_live_by_subject ON data_keys (subject_kind, subject_id) WHERE destroyed_at IS NULL;
+-- The work list of a rotation: which live keys are still under an older version.
+CREATE INDEX data_keys_live_by_master ON data_keys (master_version) WHERE destroyed_at IS NULL;
 
 -- Results of commands that carried an Idempotency-Key, by who sent it and to which route.
 CREATE TABLE idempotency_results (

@@ -3,4 +3,5 @@
 
 pub mod jobs;
 pub mod message;
+pub mod rotation;
 pub mod sweep;

@@ -12,7 +12,8 @@ use domain::sql::{Outcome, Refusal, Shard, Statement};
 use domain::time::Timestamp;
 use harness::block_on;
 use harness::sqlite::{Fault, TestSql};
-use store::keys::rewrap::{Progress, RewrapError, rewrap_page};
+use queues::rotation::{self, Rotated};
+use store::keys::rewrap::{Place, Progress, RewrapError, replace, rewrap_page};
 use store::keys::{KeyRow, destroy_key, insert_key, key_by_id, key_live, live_key};
 
 #[derive(Default)]
@@ -86,14 +87,20 @@ fn version(sql: &TestSql, number: usize) -> i64 {
     row.master_version
 }
 
-fn rewrap(sql: &TestSql, after: Option<&DataKeyId>) -> Result<Progress, RewrapError> {
-    block_on(rewrap_page(sql, SHARD, &secrets(2), after, &Counting::default()))
+fn rewrap(sql: &TestSql) -> Result<Progress, RewrapError> {
+    block_on(rewrap_page(
+        sql,
+        SHARD,
+        &secrets(2),
+        &Place::default(),
+        &Counting::default(),
+    ))
 }
 
-fn done(current: u32) -> Progress {
+fn done(rewrapped: u32) -> Progress {
     Progress {
         next: None,
-        current,
+        rewrapped,
         unreadable: 0,
         overtaken: 0,
     }
@@ -135,47 +142,84 @@ fn a_destroyed_key_is_gone_and_its_guard_refuses() {
     assert_eq!(found(&sql, live_key(key(0).subject())), None);
     assert_eq!(found(&sql, key_by_id(key(0).id())), None);
     assert!(matches!(run(&sql, key_live(key(1).id())), Outcome::Committed(_)));
-    assert_eq!(rewrap(&sql, None), Ok(done(1)));
+    assert_eq!(rewrap(&sql), Ok(done(1)), "the destroyed one stays as it is");
 }
 
 #[test]
-fn rotation_walks_every_key_page_by_page() {
+fn rotation_walks_every_key_page_by_page_and_then_has_nothing_to_do() {
     let sql = with_keys(120);
-    let (mut after, mut pages, mut current) = (None, 0, 0);
-    loop {
-        let progress = rewrap(&sql, after.as_ref()).unwrap();
-        assert_eq!((progress.unreadable, progress.overtaken), (0, 0));
-        (pages, current) = (pages + 1, current + progress.current);
-        let Some(next) = progress.next else { break };
-        after = Some(next);
-    }
-    assert_eq!((pages, current), (3, 120));
+    let rotate = || block_on(rotation::rotate(&sql, SHARD, &secrets(2), &Counting::default()));
+    let expected = Rotated {
+        rewrapped: 120,
+        ..Rotated::default()
+    };
+    sql.take_log();
+    assert_eq!(rotate(), expected);
+    // Three pages, each read and written.
+    assert_eq!(sql.trips(), 6);
     assert!((0..120).all(|number| version(&sql, number) == 2));
-    assert_eq!(rewrap(&sql, after.as_ref()), Ok(done(20)));
+    sql.take_log();
+    assert_eq!(rotate(), Rotated::default());
+    assert_eq!(sql.trips(), 1);
+}
+
+#[test]
+fn a_release_with_the_older_secret_leaves_newer_work_alone() {
+    let sql = with_keys(3);
+    assert_eq!(rewrap(&sql), Ok(done(3)));
+    let older = block_on(rewrap_page(
+        &sql,
+        SHARD,
+        &secrets(1),
+        &Place::default(),
+        &Counting::default(),
+    ));
+    assert_eq!(older, Ok(done(0)));
+    assert!((0..3).all(|number| version(&sql, number) == 2));
+}
+
+#[test]
+fn one_writer_overtakes_another_without_harm() {
+    let sql = with_keys(1);
+    let row = found(&sql, key_by_id(key(0).id())).unwrap();
+    let mine = secrets(2).wrap(&key(0), &Counting::default()).unwrap();
+    assert_eq!(rewrap(&sql), Ok(done(1)));
+    let Outcome::Committed(results) = run(&sql, replace(&row.key_id, 1, &mine)) else {
+        panic!("an update")
+    };
+    assert_eq!(results[0].rows.len(), 0, "the version it was read with is gone");
+    assert_eq!(version(&sql, 0), 2);
 }
 
 #[test]
 fn a_lost_reply_is_resolved_by_reading_back() {
-    for (fault, kept) in [
-        (Fault::ReplyLost, Ok(done(3))),
-        (Fault::RequestLost, Err(RewrapError::Unavailable)),
-    ] {
-        let sql = with_keys(3);
-        sql.fail_next([Fault::None, fault]);
-        assert_eq!(rewrap(&sql, None), kept);
-        assert_eq!(rewrap(&sql, None), Ok(done(3)), "repeating is harmless");
-        assert!((0..3).all(|number| version(&sql, number) == 2));
+    let sql = with_keys(3);
+    sql.fail_next([Fault::None, Fault::ReplyLost]);
+    assert_eq!(rewrap(&sql), Ok(done(3)));
+    let sql = with_keys(3);
+    sql.fail_next([Fault::None, Fault::RequestLost]);
+    assert_eq!(rewrap(&sql), Err(RewrapError::Unavailable));
+    for fault in [Fault::Unreachable, Fault::Overloaded, Fault::RequestLost] {
+        sql.fail_next([fault]);
+        assert_eq!(rewrap(&sql), Err(RewrapError::Unavailable));
     }
+    assert_eq!(rewrap(&sql), Ok(done(3)), "repeating is harmless");
+    assert!((0..3).all(|number| version(&sql, number) == 2));
 }
 
 #[test]
-fn a_key_of_an_unknown_version_is_counted_and_left_alone() {
+fn a_key_that_no_version_opens_is_counted_and_left_alone() {
     let sql = with_keys(3);
-    sql.execute("UPDATE data_keys SET master_version = 9 WHERE key_id = 'key_00001'");
-    let expected = Progress {
+    // The version is part of what the wrapped key is bound to.
+    sql.execute("UPDATE data_keys SET master_version = 0 WHERE key_id = 'key_00001'");
+    let expected = Rotated {
+        rewrapped: 2,
         unreadable: 1,
-        ..done(2)
+        failed: false,
     };
-    assert_eq!(rewrap(&sql, None), Ok(expected));
-    assert_eq!(found(&sql, key_by_id(key(1).id())).unwrap().master_version, 9);
+    assert_eq!(
+        block_on(rotation::rotate(&sql, SHARD, &secrets(2), &Counting::default())),
+        expected
+    );
+    assert_eq!(found(&sql, key_by_id(key(1).id())).unwrap().master_version, 0);
 }

@@ -130,8 +130,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
         key_live(&id),
         insert_key(&key, &wrapped, now),
         destroy_key(&subject, now),
-        rewrap::page(None),
-        rewrap::page(Some(&id)),
+        rewrap::page(MasterVersion::new(2), &rewrap::Place::default()),
         rewrap::replace(&id, 1, &wrapped),
     ])
 }
