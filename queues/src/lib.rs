@@ -3,5 +3,6 @@
 
 pub mod jobs;
 pub mod message;
+pub mod purge;
 pub mod rotation;
 pub mod sweep;

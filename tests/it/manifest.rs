@@ -157,3 +157,18 @@ fn the_schema_version_counts_the_migrations() {
     let count = i64::try_from(harness::sqlite::migrations().len()).unwrap();
     assert_eq!(version, Ok(count));
 }
+
+#[test]
+fn what_is_kept_until_a_time_is_deleted_by_it() {
+    let catalogue = store::catalogue().expect("valid sample ids");
+    for table in tables() {
+        let Retention::Until(column) = table.retention else {
+            continue;
+        };
+        let delete = format!("DELETE FROM {} WHERE", table.name);
+        let deleted = catalogue
+            .iter()
+            .any(|statement| statement.sql.starts_with(&delete) && statement.sql.contains(&format!("{column} <")));
+        assert!(deleted, "nothing deletes {} by {column}", table.name);
+    }
+}
