@@ -7,11 +7,25 @@ use std::panic::AssertUnwindSafe;
 
 use platform::user_turns::UserTurnsObject;
 use worker::durable::State;
-use worker::{Context, DurableObject, Env, Request, Response, Result, durable_object, event};
+use worker::{
+    Context, DurableObject, Env, MessageBatch, Request, Response, Result, ScheduleContext, ScheduledEvent,
+    durable_object, event,
+};
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, context: Context) -> Result<Response> {
     http::dispatch(request, env, context).await
+}
+
+#[event(queue)]
+async fn queue(batch: MessageBatch<String>, env: Env, _context: Context) -> Result<()> {
+    platform::background::consume(&batch, &env).await;
+    Ok(())
+}
+
+#[event(scheduled)]
+async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
+    platform::background::sweep(&env).await;
 }
 
 /// One user's turns, in order.

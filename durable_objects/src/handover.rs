@@ -12,6 +12,7 @@ use domain::ports::{Clock, Sql};
 use domain::sql::Rows;
 use domain::time::Timestamp;
 use domain::turn::event::{AckType, Event};
+use store::idempotency::{self, KeyUse, Settled, StoredResult};
 use store::keys::{self, KeyRow};
 use store::ledger::read::{self, TurnRecord};
 use store::{ledger::handover, token};
@@ -59,6 +60,8 @@ pub enum TurnError {
     NotFound,
     /// There is no answer that could be acknowledged.
     NoAnswer,
+    /// The idempotency key belongs to another request.
+    KeyReused,
     Db(DbError),
 }
 
@@ -118,55 +121,52 @@ pub struct Acknowledgment {
     pub client_timestamp: Timestamp,
 }
 
-/// Puts an acknowledgment on record; saying the same again changes nothing.
-pub async fn acknowledge<S: Sql, C: Clock>(
-    db: &Db<'_, S, C>,
+/// Puts an acknowledgment on record and gives back the result that is stored under the key.
+pub async fn acknowledge(
+    sql: &impl Sql,
+    clock: &impl Clock,
     principal: &Principal,
     user: &UserId,
     turn: &TurnId,
+    key: &KeyUse<'_>,
     acknowledgment: Acknowledgment,
-    now: Timestamp,
-) -> Result<(), TurnError> {
-    let mut batch = vec![token::token_current(principal)];
-    batch.extend(handover::acknowledge(
-        turn,
-        user,
-        acknowledgment.ack,
-        acknowledgment.client_timestamp,
-        now,
-    ));
-    let read_back = vec![read::events_of_turn(user, turn)];
-    let resolve = |rows: &[Rows]| {
-        let events = rows.first().map_or(Ok(vec![]), read::read_events)?;
-        Ok(events
-            .iter()
-            .any(|event| event.metadata.ack_type == Some(acknowledgment.ack))
-            .then_some(()))
-    };
-    match db
-        .write(user.shard(), batch, |_| Ok(()), read_back.clone(), resolve)
-        .await
-    {
-        Ok(()) => Ok(()),
-        Err(DbError::Refused(Guard::TokenCurrent)) => Err(TurnError::Stale),
-        Err(DbError::Refused(Guard::TurnOpen)) => {
-            let rows = db
-                .read(
-                    user.shard(),
-                    vec![read::turn_by_id(user, turn), read::events_of_turn(user, turn)],
-                )
-                .await?;
-            let [record, events] = rows.as_slice() else {
-                return Err(DbError::Defect.into());
-            };
-            if read::read_turn(record).map_err(DbError::from)?.is_none() {
-                return Err(TurnError::NotFound);
-            }
-            match resolve(std::slice::from_ref(events)).map_err(DbError::from)? {
-                Some(()) => Ok(()),
-                None => Err(TurnError::NoAnswer),
-            }
+) -> Result<Acknowledged, TurnError> {
+    let Acknowledgment { ack, client_timestamp } = acknowledgment;
+    let response = format!(
+        r#"{{"turn_id":"{turn}","ack_type":"{}","status":"client_acknowledged"}}"#,
+        ack.as_str()
+    );
+    let mut batch = vec![token::token_current(principal), key.key_unused()];
+    batch.extend(handover::acknowledge(turn, user, ack, client_timestamp, key.now));
+    batch.push(key.store(200, &response));
+    match idempotency::settle(sql, clock, user.shard(), key, batch).await {
+        Settled::Done(result) => Ok(Acknowledged {
+            result,
+            replayed: false,
+        }),
+        Settled::Replayed(result) => Ok(Acknowledged { result, replayed: true }),
+        Settled::Reused => Err(TurnError::KeyReused),
+        Settled::Refused(Guard::TokenCurrent) => Err(TurnError::Stale),
+        Settled::Refused(Guard::TurnOpen) => {
+            let db = Db::new(sql, clock, Rc::default());
+            let rows = db.read(user.shard(), vec![read::turn_by_id(user, turn)]).await?;
+            let found = rows.first().is_some_and(|rows| !rows.rows.is_empty());
+            Err(if found {
+                TurnError::NoAnswer
+            } else {
+                TurnError::NotFound
+            })
         }
-        Err(error) => Err(error.into()),
+        Settled::Refused(guard) => Err(DbError::Refused(guard).into()),
+        Settled::Overloaded => Err(DbError::Overloaded.into()),
+        Settled::Unavailable => Err(DbError::Unavailable.into()),
+        Settled::Conflict | Settled::Defect => Err(DbError::Defect.into()),
     }
+}
+
+/// An acknowledgment that is on record.
+pub struct Acknowledged {
+    pub result: StoredResult,
+    /// The same request was answered before.
+    pub replayed: bool,
 }

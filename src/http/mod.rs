@@ -2,12 +2,14 @@
 
 mod app;
 mod authenticate;
+mod chat;
 mod cors;
 mod health;
 mod openapi;
 mod problem;
 mod reply;
 mod request;
+mod turns;
 
 use std::panic::AssertUnwindSafe;
 
@@ -74,11 +76,11 @@ async fn handle(call: Call) -> Handled {
         Endpoint::Ready => health::ready(&call).await,
         Endpoint::Version => health::version(&call).await,
         Endpoint::OpenApi => Ok(openapi::document()),
+        Endpoint::Chat => chat::chat(call).await,
+        Endpoint::ReadTurn => turns::read_turn(call).await,
+        Endpoint::AckTurn => turns::acknowledge(call).await,
         Endpoint::ExchangeToken
         | Endpoint::Jwks
-        | Endpoint::Chat
-        | Endpoint::ReadTurn
-        | Endpoint::AckTurn
         | Endpoint::PutFamily
         | Endpoint::PutUser
         | Endpoint::PutIdentity

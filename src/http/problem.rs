@@ -2,6 +2,8 @@
 
 use domain::http::routes::{self, Match};
 use domain::problem::{Code, Problem};
+use domain::time::Millis;
+use objects::db::DbError;
 
 use super::methods_of;
 use super::reply::{Body, Reply};
@@ -14,6 +16,9 @@ pub fn reply(problem: &Problem, arrival: &Arrival, matched: &Match) -> Reply {
     if let Some(seconds) = problem.retry_after_seconds() {
         reply = reply.with_header("Retry-After", seconds.to_string());
     }
+    if problem.replayed {
+        reply = reply.replayed();
+    }
     if problem.code == Code::MethodNotAllowed {
         reply = reply.with_header("Allow", routes::allow(&methods_of(matched)));
     }
@@ -21,6 +26,17 @@ pub fn reply(problem: &Problem, arrival: &Arrival, matched: &Match) -> Reply {
         reply = reply.with_header("WWW-Authenticate", challenge);
     }
     reply
+}
+
+/// What a caller is told when the database gave no result.
+pub fn of_db(error: DbError) -> Problem {
+    match error {
+        DbError::Overloaded => Problem::new(Code::Overloaded).with_retry_after(Millis::from_secs(1)),
+        DbError::Unavailable | DbError::Refused(_) => {
+            Problem::new(Code::Unavailable).with_retry_after(Millis::from_secs(1))
+        }
+        DbError::Defect => Problem::new(Code::Internal),
+    }
 }
 
 /// The challenge of RFC 6750 §3: without an error when no credential was sent.

@@ -28,3 +28,20 @@ pub fn fault(event: &'static str, about: &str) {
         worker::console_error!("{text}");
     }
 }
+
+/// Writes what a request cost the database, the part behind the answer included.
+pub fn costs(route: &'static str, trips: u64, rows_written: u64) {
+    #[derive(Serialize)]
+    struct Line {
+        event: &'static str,
+        route: &'static str,
+        trips: u64,
+        rows_written: u64,
+    }
+    line(&Line {
+        event: "costs",
+        route,
+        trips,
+        rows_written,
+    });
+}

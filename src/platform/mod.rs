@@ -2,6 +2,7 @@
 //! surroundings.
 
 pub mod alarm;
+pub mod background;
 pub mod body;
 pub mod checkpoint;
 pub mod clock;
@@ -12,6 +13,7 @@ mod d1_wire;
 pub mod entropy;
 pub mod fetch;
 pub mod log;
+pub mod object_client;
 pub mod queue;
 pub mod spawn;
 pub mod user_turns;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::RequestId;
+use crate::ids::{RequestId, TurnId};
 use crate::time::Millis;
 
 macro_rules! codes {
@@ -95,6 +95,12 @@ pub struct Problem {
     /// The stored result of this Idempotency-Key is a failure: only a new key will run the request again.
     #[serde(default)]
     pub new_key_required: bool,
+    /// The turn this is about, when one exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// The stored result of an earlier request under the same Idempotency-Key.
+    #[serde(default)]
+    pub replayed: bool,
 }
 
 /// The answer's body. Members in a fixed order, so that stored results compare byte by byte.
@@ -109,6 +115,8 @@ struct Body<'a> {
     detail: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     new_key_required: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_id: Option<&'a TurnId>,
     /// The removed token endpoint answers in the form its old clients look for as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
@@ -125,6 +133,8 @@ impl Problem {
             detail: None,
             retry_after: None,
             new_key_required: false,
+            turn_id: None,
+            replayed: false,
         }
     }
 
@@ -144,6 +154,17 @@ impl Problem {
         self
     }
 
+    pub fn with_turn(mut self, turn_id: TurnId) -> Self {
+        self.turn_id = Some(turn_id);
+        self
+    }
+
+    /// Marks the stored result of an earlier request.
+    pub fn replayed(mut self) -> Self {
+        self.replayed = true;
+        self
+    }
+
     /// The `Retry-After` header in seconds (RFC 9110 §10.2.3), at least 1.
     pub fn retry_after_seconds(&self) -> Option<i64> {
         self.retry_after.map(|wait| wait.ceil_secs().max(1))
@@ -159,6 +180,7 @@ impl Problem {
             request_id: request_id.as_str(),
             detail: self.detail.as_deref(),
             new_key_required: self.new_key_required,
+            turn_id: self.turn_id.as_ref(),
             error: matches!(self.code, Code::EndpointRemoved).then(|| self.code.slug()),
         };
         // Text, numbers and a flag: this cannot fail, and an empty object still is JSON.

@@ -132,12 +132,12 @@ SELECT 'key_unused', NOT EXISTS (SELECT 1 FROM idempotency_results
         ]
     }
 
-    /// Stores a failure that depends on what the database holds, so that the same key keeps telling the same.
-    pub fn store_failure(&self, status: u16, response: &str) -> Statement {
+    /// Stores a result that is known beforehand, so that the same key keeps telling the same.
+    pub fn store(&self, status: u16, response: &str) -> Statement {
         let mut binds = self.result_binds();
         binds.extend([u32::from(status).into(), response.into()]);
         Statement {
-            name: "store_failure",
+            name: "store_known_result",
             sql: store_result!("CAST(?7 AS INTEGER), ?8", "WHERE true"),
             binds,
         }

@@ -7,6 +7,7 @@ use crate::ids::ConversationId;
 use crate::problem::{Code, Problem};
 use crate::rfc3339;
 use crate::time::Timestamp;
+use crate::turn::event::AckType;
 
 /// The longest message, in bytes of UTF-8.
 pub const MESSAGE_MAX: usize = 16_000;
@@ -102,24 +103,6 @@ impl ChatBody {
         };
         members.finish()?;
         Ok(body)
-    }
-}
-
-/// What a client says happened to an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckType {
-    /// It stands on a screen.
-    Rendered,
-    /// A person read it.
-    Read,
-}
-
-impl AckType {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Rendered => "rendered",
-            Self::Read => "read",
-        }
     }
 }
 

@@ -45,9 +45,9 @@ WHERE turn_id = ?1",
     ]
 }
 
-/// Puts on record that a client says it rendered or read the answer; each kind once.
+/// Puts on record that a client says it rendered or read the answer; each kind once, saying it again changes nothing.
 ///
-/// Refused by `turn_open` when there is no answer or that kind is on record already.
+/// Refused by `turn_open` when there is no answer.
 pub fn acknowledge(
     turn: &TurnId,
     user: &UserId,
@@ -65,15 +65,25 @@ pub fn acknowledge(
             name: Guard::TurnOpen.label(),
             sql: "INSERT INTO must(label, ok)
 SELECT 'turn_open', EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = ?1 AND t.user_id = ?2
-    AND t.durable_write_at IS NOT NULL)
-  AND NOT EXISTS (SELECT 1 FROM turn_events e WHERE e.turn_id = ?1 AND e.event_type = 'client_acknowledged'
-    AND e.metadata_json ->> 'ack_type' = ?3)",
-            binds: vec![turn.into(), user.into(), ack.as_str().into()],
+    AND t.durable_write_at IS NOT NULL)",
+            binds: vec![turn.into(), user.into()],
         },
-        append_events(
-            turn,
-            &[Event::new(EventType::ClientAcknowledged, now, Actor::Client).with(metadata)],
-        ),
+        Statement {
+            name: "append_acknowledgment",
+            sql: "INSERT INTO turn_events (turn_id, sequence_no, event_type, event_at, actor, metadata_json)
+SELECT ?1, (SELECT max(e.sequence_no) FROM turn_events e WHERE e.turn_id = ?1) + 1,
+       'client_acknowledged', ?2, 'client', ?3
+ WHERE NOT EXISTS (SELECT 1 FROM turn_events e WHERE e.turn_id = ?1 AND e.event_type = 'client_acknowledged'
+    AND e.metadata_json ->> 'ack_type' = ?4)",
+            binds: vec![
+                turn.into(),
+                now.into(),
+                serde_json::to_string(&metadata)
+                    .unwrap_or_else(|_| "{}".to_owned())
+                    .into(),
+                ack.as_str().into(),
+            ],
+        },
         Statement {
             name: "acknowledge",
             sql: "UPDATE turns SET client_acknowledged_at = ifnull(client_acknowledged_at, CAST(?2 AS INTEGER)),

@@ -41,7 +41,7 @@ impl Command<'_> {
 
     /// Stores a failure as this command's result, under the same guards.
     pub fn fail(&self, status: u16, response: &str) -> Vec<Statement> {
-        self.batch(vec![], self.key.store_failure(status, response))
+        self.batch(vec![], self.key.store(status, response))
     }
 
     fn result(&self, sql: &'static str, id: &str) -> Statement {

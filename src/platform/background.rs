@@ -1,0 +1,84 @@
+//! The queue and cron events on the Workers runtime. Neither ever fails as a whole.
+
+use domain::time::Millis;
+use queues::jobs::{self, Acked, Disposition};
+use serde::Serialize;
+use worker::{Env, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
+
+use super::clock::WorkerClock;
+use super::d1::D1;
+use super::entropy::WorkerEntropy;
+use super::log;
+use super::object_client::WorkerObjects;
+use super::queue::WorkerQueue;
+
+/// Answers each message of a batch for itself: one that cannot be read must not take the others with it.
+pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
+    let messages: Vec<_> = batch.raw_iter().collect();
+    // A body that is no text is as unreadable as a text that is no message.
+    let bodies: Vec<String> = messages
+        .iter()
+        .map(|message| message.body().as_string().unwrap_or_default())
+        .collect();
+    let dispositions = match env.d1("DB") {
+        Ok(database) => jobs::consume(&bodies, &D1::new(database), &WorkerObjects(env)).await,
+        Err(_) => {
+            log::fault("binding_missing", "DB");
+            vec![Disposition::Retry; bodies.len()]
+        }
+    };
+    for (message, disposition) in messages.iter().zip(dispositions) {
+        match disposition {
+            Disposition::Ack(Acked::Done) => message.ack(),
+            Disposition::Ack(Acked::Undecodable) => {
+                log::fault("message_undecodable", "a message of the jobs queue was dropped");
+                message.ack();
+            }
+            Disposition::Ack(Acked::OldEpoch) => {
+                log::fault("message_of_old_epoch", "a message of the jobs queue was dropped");
+                message.ack();
+            }
+            Disposition::Retry => message.retry_with_options(&retry_after(jobs::RETRY_DELAY)),
+        }
+    }
+}
+
+fn retry_after(delay: Millis) -> worker::QueueRetryOptions {
+    let seconds = u32::try_from(delay.ceil_secs()).unwrap_or(u32::MAX);
+    QueueRetryOptionsBuilder::new().with_delay_seconds(seconds).build()
+}
+
+/// Sweeps once and logs what came of it.
+pub async fn sweep(env: &Env) {
+    let (Ok(database), Ok(queue)) = (env.d1("DB"), env.queue("JOBS")) else {
+        return log::fault("binding_missing", "DB or JOBS");
+    };
+    let swept = queues::sweep::sweep(
+        &D1::new(database),
+        &WorkerQueue::new(queue),
+        &WorkerClock,
+        &WorkerEntropy,
+    )
+    .await;
+    #[derive(Serialize)]
+    struct Line {
+        event: &'static str,
+        skipped: bool,
+        untaken: usize,
+        woken: usize,
+        failed: usize,
+    }
+    let queues::sweep::Swept {
+        skipped,
+        untaken,
+        woken,
+        failed,
+    } = swept;
+    log::line(&Line {
+        event: "sweep",
+        skipped,
+        untaken,
+        woken,
+        failed,
+    });
+}
