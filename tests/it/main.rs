@@ -1,6 +1,7 @@
 //! The native test binary.
 
 mod conformance;
+mod http;
 mod identity;
 mod keys;
 mod manifest;
