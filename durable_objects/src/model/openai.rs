@@ -52,12 +52,19 @@ impl<H: Http, C: Clock> Model for OpenAi<H, C> {
             ));
         }
         let mut answer = Answer::default();
-        while let Some(piece) = response.body.chunk().await.map_err(broken)? {
+        loop {
+            let piece = match response.body.chunk().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                // The whole text has come; that its usage never will is no reason to lose it.
+                Err(_) if answer.is_finished() => break,
+                Err(error) => return Err(broken(error)),
+            };
             let delta = answer.push(&piece)?.concat();
             if !delta.is_empty() {
                 on_delta(&delta).await?;
             }
-            if answer.is_finished() {
+            if answer.is_complete() {
                 break;
             }
         }

@@ -237,3 +237,12 @@ fn every_way_to_fail_has_its_name() {
     let retry_after = Some(Millis::from_secs(9));
     assert_eq!(fail(limited), ModelError::RateLimited { retry_after });
 }
+
+#[test]
+fn a_connection_that_breaks_behind_the_text_does_not_lose_it() {
+    for error in [HttpError::Timeout, HttpError::Transport] {
+        let run = run(openai(), network(Ok(200), &[Ok(HELLO), Ok(LO), Err(error)]), usize::MAX);
+        let answer = run.answer.unwrap();
+        assert_eq!((answer.text.as_str(), answer.usage), ("Hello", Usage::default()));
+    }
+}

@@ -62,7 +62,10 @@ pub struct Answer {
     form: Form,
     received: usize,
     text: String,
+    /// The whole text has come.
     finished: bool,
+    /// So has everything else.
+    complete: bool,
     model: Option<String>,
     tokens: Option<Tokens>,
 }
@@ -127,15 +130,20 @@ impl Answer {
         }
     }
 
-    /// The stream has said that it is complete; whatever follows does not matter.
+    /// The whole text is there; only its usage may still follow.
     pub const fn is_finished(&self) -> bool {
-        matches!(self.form, Form::Stream(_)) && self.finished && self.tokens.is_some()
+        self.finished
+    }
+
+    /// Nothing more is to come, whether or not the provider closes the stream.
+    pub const fn is_complete(&self) -> bool {
+        self.complete
     }
 
     fn event(&mut self, data: &str) -> Result<Option<String>, ModelError> {
         if data.trim() == "[DONE]" {
             self.finished = true;
-            self.tokens.get_or_insert_default();
+            self.complete = true;
             return Ok(None);
         }
         if data.is_empty() {
@@ -151,11 +159,15 @@ impl Answer {
         }
         let named = chunk.model.filter(|name| is_model_name(name));
         self.model = self.model.take().or(named);
+        let counted = chunk.usage.is_some();
         self.tokens = chunk.usage.or(self.tokens);
-        let Some(choice) = chunk.choices.into_iter().flatten().next() else {
+        let choice = chunk.choices.into_iter().flatten().next();
+        self.finished = self.finished || choice.as_ref().is_some_and(|choice| choice.finish_reason.is_some());
+        // Some providers count in every event; only what comes with or behind the end is final.
+        self.complete = self.complete || (self.finished && counted);
+        let Some(choice) = choice else {
             return Ok(None);
         };
-        self.finished = self.finished || choice.finish_reason.is_some();
         let said = choice
             .delta
             .or(choice.message)
@@ -240,10 +252,18 @@ struct Said {
 
 #[derive(Deserialize, Clone, Copy, Default)]
 struct Tokens {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "token_count")]
     prompt_tokens: u32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "token_count")]
     completion_tokens: u32,
+}
+
+/// A whole number, saturating; an answer is not lost because its count is odd.
+fn token_count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(value
+        .as_u64()
+        .map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 /// A failure told inside a 200 response.

@@ -87,18 +87,76 @@ fn a_stream_is_complete_with_done_or_a_finish_reason_and_not_otherwise() {
 
 #[test]
 fn reading_may_stop_once_everything_is_known() {
+    let counting = r#"data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     let mut answer = Answer::default();
     let mut known = |piece: &str| {
         assert!(answer.push(piece.as_bytes()).is_ok());
-        answer.is_finished()
+        (answer.is_finished(), answer.is_complete())
     };
-    assert!(!known(&delta("a")));
-    assert!(!known(STOP), "the usage comes behind the finish reason");
-    assert!(known(USAGE));
+    assert_eq!(known(&format!("{counting}\n\n")), (false, false), "counted in between");
+    assert_eq!(known(STOP), (true, false), "the usage comes behind the finish reason");
+    assert_eq!(known(USAGE), (true, true));
 
     let mut answer = Answer::default();
     assert!(answer.push([&delta("a"), DONE].concat().as_bytes()).is_ok());
-    assert!(answer.is_finished());
+    assert_eq!((answer.is_finished(), answer.is_complete()), (true, true));
+}
+
+#[test]
+fn odd_counts_do_not_lose_the_answer() {
+    for (count, expected) in [
+        ("null", 0),
+        ("-1", 0),
+        ("1.5", 0),
+        ("\"7\"", 0),
+        ("99999999999", u32::MAX),
+    ] {
+        let usage = format!("data: {{\"choices\":null,\"usage\":{{\"prompt_tokens\":{count}}}}}\n\n");
+        let Ok((_, finished)) = read(&[&delta("a"), STOP, &usage].concat()) else {
+            panic!("{count}")
+        };
+        assert_eq!(
+            (finished.usage.input_tokens, finished.usage.output_tokens),
+            (expected, 0),
+            "{count}"
+        );
+    }
+}
+
+/// Damaged streams end in an answer within its bounds or in an error, never in a panic.
+#[test]
+fn damaged_streams_are_survived() {
+    let body = [&delta("Grüß "), ": ping\n\n", &delta("dich"), STOP, USAGE, DONE]
+        .concat()
+        .into_bytes();
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let (mut answers, mut errors) = (0, 0);
+    for _ in 0..5_000 {
+        let mut damaged = body.clone();
+        for _ in 0..=draw(3) {
+            let at = draw(damaged.len());
+            match draw(3) {
+                0 => damaged[at] = u8::try_from(draw(256)).unwrap(),
+                1 => damaged.truncate(at.max(1)),
+                _ => damaged.insert(at, u8::try_from(draw(256)).unwrap()),
+            }
+        }
+        let (head, tail) = damaged.split_at(draw(damaged.len()));
+        match read_pieces(&[head, tail]) {
+            Ok((deltas, finished)) => {
+                assert_eq!(deltas.concat(), finished.text);
+                answers += 1;
+            }
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(answers > 500 && errors > 500, "{answers} answers, {errors} errors");
 }
 
 #[test]
