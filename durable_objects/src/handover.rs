@@ -17,8 +17,8 @@ use store::keys::{self, KeyRow};
 use store::ledger::read::{self, TurnRecord};
 use store::{ledger::handover, token};
 
-use crate::db::{Db, DbError};
 use crate::user_turns::open_text;
+use store::db::{Db, DbError};
 
 /// Puts on record that the runtime took the whole answer. `false`: that was on record already.
 pub async fn commit_response(

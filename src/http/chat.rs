@@ -13,8 +13,8 @@ use domain::ports::Spawn;
 use domain::problem::{Code, Problem};
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatAnswer, ChatCommand, ChatRefusal, Command, Costs, Frame, Handover, ObjectRequest};
-use objects::db::Db;
 use objects::handover::commit_response;
+use store::db::Db;
 use store::{directory, token};
 
 use super::problem::of_db;

@@ -3,7 +3,7 @@
 use domain::http::routes::{self, Match};
 use domain::problem::{Code, Problem};
 use domain::time::Millis;
-use objects::db::DbError;
+use store::db::DbError;
 
 use super::methods_of;
 use super::reply::{Body, Reply};
@@ -35,7 +35,7 @@ pub fn of_db(error: DbError) -> Problem {
         DbError::Unavailable | DbError::Refused(_) => {
             Problem::new(Code::Unavailable).with_retry_after(Millis::from_secs(1))
         }
-        DbError::Defect => Problem::new(Code::Internal),
+        DbError::Conflict | DbError::Defect => Problem::new(Code::Internal),
     }
 }
 

@@ -11,9 +11,9 @@ use domain::problem::{Code, Problem};
 use domain::rfc3339;
 use domain::time::Timestamp;
 use domain::turn::event::Event;
-use objects::db::Db;
 use objects::handover::{self, Acknowledgment, TurnError, TurnView};
 use serde_json::{Value, json};
+use store::db::Db;
 
 use super::problem::of_db;
 use super::{Call, Handled, Reply};

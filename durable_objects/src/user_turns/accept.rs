@@ -13,10 +13,10 @@ use domain::turn::protocol::{ChatCommand, ChatRefusal, Frame};
 use store::ledger::accept::{self, Acceptance, ConversationSeen, Facts, Place};
 use store::ledger::read::TurnRecord;
 
-use crate::db::DbError;
 use crate::ports::Ports;
 use crate::user_turns::line::Waiting;
 use crate::user_turns::{Listener, UserTurns, message_row};
+use store::db::DbError;
 
 /// How often an acceptance is tried when another copy of this object keeps changing what it was based on.
 const TRIES: u32 = 4;
@@ -289,6 +289,6 @@ pub(super) fn unavailable(error: DbError) -> ChatRefusal {
     match error {
         DbError::Overloaded => ChatRefusal::for_a_while(Code::Overloaded, RETRY_SECS),
         DbError::Unavailable | DbError::Refused(_) => ChatRefusal::for_a_while(Code::Unavailable, RETRY_SECS),
-        DbError::Defect => ChatRefusal::of(Code::Internal),
+        DbError::Conflict | DbError::Defect => ChatRefusal::of(Code::Internal),
     }
 }

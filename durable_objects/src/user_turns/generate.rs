@@ -16,12 +16,12 @@ use store::ledger::failure;
 use store::ledger::read::{self, TurnRecord};
 use store::ledger::run::{self, Answer, Run, Started};
 
-use crate::db::DbError;
 use crate::model::Model;
 use crate::ports::Ports;
 use crate::user_turns::accept::{in_progress, unavailable};
 use crate::user_turns::prompt::{open_text, prompt, prompt_text};
 use crate::user_turns::{Listener, UserTurns, message_row};
+use store::db::DbError;
 
 /// An answer ready to be told, from the ledger or fresh.
 pub(super) struct Done {

@@ -23,9 +23,9 @@ use futures::channel::mpsc::UnboundedSender;
 use store::keys::KeyRow;
 use store::ledger::accept::ConversationSeen;
 
-use crate::db::Db;
 use crate::ports::Ports;
 use crate::turnstile::Turnstile;
+use store::db::Db;
 
 pub use line::Line;
 pub(crate) use prompt::open_text;

@@ -1,6 +1,7 @@
 //! Working through the line: one turn at a time, the oldest first, whoever left it.
 
 use std::cell::Cell;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
 use domain::ids::{LeaseToken, TurnId};
@@ -10,16 +11,17 @@ use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatRefusal, Costs};
 use domain::turn::recovery::{Recovery, recover};
 use domain::turn::{FailureCode, Status};
+use futures::FutureExt;
 use store::keys::KeyRow;
 use store::ledger::failure;
 use store::ledger::read::{self, Unfinished};
 use store::ledger::run::{self, Run, Started};
 
-use crate::db::DbError;
 use crate::ports::Ports;
 use crate::user_turns::accept::{in_progress, unavailable};
 use crate::user_turns::line::{Waiting, Work};
 use crate::user_turns::{Listener, UserTurns};
+use store::db::DbError;
 
 /// How long to wait before looking again whether another copy's run has ended.
 const LOOK_AGAIN: Millis = Millis::new(250);
@@ -52,11 +54,20 @@ impl<P: Ports> UserTurns<P> {
                 state.driving = next.is_some();
                 next
             };
-            match next {
-                Some(Work::Turn(waiting)) => self.serve(waiting).await,
-                Some(Work::Recover) => self.recover_all().await,
-                None => return,
+            let Some(work) = next else { return };
+            // A panic ends this piece of work only; its client hears that the answer broke off, and the ledger still
+            // knows the turn.
+            if AssertUnwindSafe(self.work(work)).catch_unwind().await.is_err() {
+                self.forget();
+                self.leave_unfinished().await;
             }
+        }
+    }
+
+    async fn work(self: &Rc<Self>, work: Work) {
+        match work {
+            Work::Turn(waiting) => self.serve(waiting).await,
+            Work::Recover => self.recover_all().await,
         }
     }
 

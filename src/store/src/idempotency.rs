@@ -2,13 +2,14 @@
 //!
 //! The stored result and the change it tells of are written in the same batch, so one never exists without the other.
 
+use std::rc::Rc;
+
 use domain::guard::Guard;
 use domain::ports::{Clock, Sql};
-use domain::sql::{NotStarted, Outcome, Refusal, Row, RowError, Rows, Shard, Statement, Value};
-use domain::time::{Millis, Timestamp};
+use domain::sql::{Row, RowError, Rows, Shard, Statement, Value};
+use domain::time::Timestamp;
 
-const TRIES: u32 = 4;
-const FIRST_PAUSE: Millis = Millis::new(50);
+use crate::db::{Db, DbError};
 
 /// The statement that stores a result and gives it back as its row. `?1` to `?6` are the key's; `$result` is
 /// `status, response`. A row that has run out is written over.
@@ -174,60 +175,40 @@ pub async fn settle(
     key: &KeyUse<'_>,
     batch: Vec<Statement>,
 ) -> Settled {
-    let mut pause = FIRST_PAUSE;
-    let mut last = Settled::Unavailable;
-    let mut in_doubt = false;
-    for attempt in 0..TRIES {
-        if attempt > 0 {
-            clock.sleep(pause).await;
-            pause = pause.saturating_add(pause);
-        }
-        match sql.batch(shard, batch.clone()).await {
-            Outcome::Committed(rows) => return done(&rows),
-            Outcome::Refused(Refusal::Malformed) => return Settled::Defect,
-            Outcome::NotStarted(NotStarted::Overloaded) => last = Settled::Overloaded,
-            Outcome::NotStarted(NotStarted::Unavailable) => last = Settled::Unavailable,
-            outcome @ (Outcome::Unknown | Outcome::Refused(Refusal::Guard(_) | Refusal::Constraint)) => {
-                in_doubt |= outcome == Outcome::Unknown;
-                let key_taken = outcome == Outcome::Refused(Refusal::Guard(Guard::KeyUnused));
-                // The lost batch may be the very one that made this refusal true.
-                if (in_doubt || key_taken)
-                    && let Some(settled) = read_back(sql, shard, key, in_doubt).await
-                {
-                    return settled;
-                }
-                match outcome {
-                    Outcome::Refused(Refusal::Guard(Guard::KeyUnused)) | Outcome::Unknown => {
-                        last = Settled::Unavailable
-                    }
-                    Outcome::Refused(Refusal::Guard(guard)) => return Settled::Refused(guard),
-                    Outcome::Refused(Refusal::Constraint | Refusal::Malformed)
-                    | Outcome::Committed(_)
-                    | Outcome::NotStarted(_) => return Settled::Conflict,
-                }
-            }
-        }
-    }
-    last
-}
-
-fn done(rows: &[Rows]) -> Settled {
-    match rows.last().and_then(Rows::first).map(read_result) {
-        Some(Ok(result)) => Settled::Done(result),
-        Some(Err(_)) | None => Settled::Defect,
-    }
-}
-
-/// What the key holds; `None` when it holds nothing or could not be read.
-async fn read_back(sql: &impl Sql, shard: Shard, key: &KeyUse<'_>, ours: bool) -> Option<Settled> {
-    let Outcome::Committed(rows) = sql.batch(shard, vec![key.look_up()]).await else {
-        return None;
+    let db = Db::new(sql, clock, Rc::default());
+    let ours = |rows: &[Rows]| match rows.first().map(|rows| key.read(rows)).transpose()? {
+        Some(Known::Replay(result)) => Ok(Some(result)),
+        Some(Known::Unused | Known::Reused) | None => Ok(None),
     };
-    match key.read(rows.first()?) {
-        Ok(Known::Unused) => None,
-        Ok(Known::Replay(result)) if ours => Some(Settled::Done(result)),
-        Ok(Known::Replay(result)) => Some(Settled::Replayed(result)),
-        Ok(Known::Reused) => Some(Settled::Reused),
-        Err(_) => Some(Settled::Defect),
+    match db.write(shard, batch, result, vec![key.look_up()], ours).await {
+        Ok(result) => Settled::Done(result),
+        Err(DbError::Refused(Guard::KeyUnused)) => match db.read(shard, vec![key.look_up()]).await {
+            Ok(rows) => match rows.first().map(|rows| key.read(rows)) {
+                Some(Ok(Known::Replay(result))) => Settled::Replayed(result),
+                Some(Ok(Known::Reused)) => Settled::Reused,
+                // The other request's result ran out in between: the caller may try again.
+                Some(Ok(Known::Unused)) => Settled::Unavailable,
+                Some(Err(_)) | None => Settled::Defect,
+            },
+            Err(error) => error.into(),
+        },
+        Err(error) => error.into(),
+    }
+}
+
+fn result(rows: &[Rows]) -> Result<StoredResult, RowError> {
+    let row = rows.last().and_then(Rows::first);
+    row.map_or_else(|| Err(crate::wrong("response", "the stored result")), read_result)
+}
+
+impl From<DbError> for Settled {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Refused(guard) => Self::Refused(guard),
+            DbError::Conflict => Self::Conflict,
+            DbError::Overloaded => Self::Overloaded,
+            DbError::Unavailable => Self::Unavailable,
+            DbError::Defect => Self::Defect,
+        }
     }
 }

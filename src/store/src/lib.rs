@@ -1,6 +1,7 @@
 //! Every SQL statement of Hermod and the mapping of its rows, over one port: an atomic batch of statements.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod db;
 pub mod directory;
 pub mod idempotency;
 pub mod keys;

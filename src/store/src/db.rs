@@ -24,8 +24,20 @@ pub enum DbError {
     Unavailable,
     /// The database wants fewer requests.
     Overloaded,
+    /// A constraint of the schema: another row stands in the way, or one that is needed is not there.
+    Conflict,
     /// The schema, a statement or a row mapping is wrong. Nothing a caller does can mend it.
     Defect,
+}
+
+impl From<Refusal> for DbError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Guard(guard) => Self::Refused(guard),
+            Refusal::Constraint => Self::Conflict,
+            Refusal::Malformed => Self::Defect,
+        }
+    }
 }
 
 impl From<RowError> for DbError {
@@ -69,8 +81,7 @@ impl<'a, S: Sql, C: Clock> Db<'a, S, C> {
             }
             match self.once(shard, batch.clone()).await {
                 Outcome::Committed(rows) => return Ok(rows),
-                Outcome::Refused(Refusal::Guard(guard)) => return Err(DbError::Refused(guard)),
-                Outcome::Refused(Refusal::Constraint | Refusal::Malformed) => return Err(DbError::Defect),
+                Outcome::Refused(refusal) => return Err(refusal.into()),
                 Outcome::NotStarted(NotStarted::Overloaded) => last = DbError::Overloaded,
                 Outcome::NotStarted(NotStarted::Unavailable) | Outcome::Unknown => last = DbError::Unavailable,
             }
@@ -104,10 +115,7 @@ impl<'a, S: Sql, C: Clock> Db<'a, S, C> {
                     if in_doubt && let Some(result) = resolve(&self.read(shard, read_back.clone()).await?)? {
                         return Ok(result);
                     }
-                    return Err(match refusal {
-                        Refusal::Guard(guard) => DbError::Refused(guard),
-                        Refusal::Constraint | Refusal::Malformed => DbError::Defect,
-                    });
+                    return Err(refusal.into());
                 }
                 Outcome::NotStarted(NotStarted::Overloaded) => last = DbError::Overloaded,
                 Outcome::NotStarted(NotStarted::Unavailable) => last = DbError::Unavailable,
