@@ -2,6 +2,8 @@
 
 mod http;
 mod platform;
+#[cfg(feature = "probes")]
+mod probes;
 
 use std::panic::AssertUnwindSafe;
 
@@ -14,6 +16,10 @@ use worker::{
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, context: Context) -> Result<Response> {
+    #[cfg(feature = "probes")]
+    if let Some(answer) = probes::respond(&request).await {
+        return answer;
+    }
     http::dispatch(request, env, context).await
 }
 

@@ -26,6 +26,9 @@ use crate::platform::object_client::{Frames, ask};
 /// The channels on which a gateway's sender may be known.
 const SENDER_CHANNELS: [Channel; 2] = [Channel::Telegram, Channel::Imessage];
 
+/// How much longer than the turn's deadline the edge waits for the object, which gives up by itself before that.
+const PATIENCE: Millis = Millis::from_secs(5);
+
 /// Whom a message is from.
 struct Person {
     user_id: UserId,
@@ -42,6 +45,7 @@ pub async fn chat(call: Call) -> Handled {
     let stream = call.accepts == Media::EventStream;
     let context = context(&call, &person, &body)?;
     let user = person.user_id;
+    let command_deadline = context.deadline_at;
     let command = ChatCommand {
         context,
         conversation_id: body.conversation_id,
@@ -50,7 +54,11 @@ pub async fn chat(call: Call) -> Handled {
         stream,
     };
     let request = ObjectRequest::V1(Command::Chat(Box::new(command)));
-    let frames = ask(&call.env, &user, &request).await.map_err(|_| unavailable())?;
+    let patience = command_deadline.plus(PATIENCE);
+    let frames = ask(&call.env, &user, &request)
+        .await
+        .map_err(|_| unavailable())?
+        .until(patience);
     if stream {
         answer_in_pieces(call, user, frames).await
     } else {

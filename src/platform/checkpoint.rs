@@ -23,7 +23,11 @@ impl Checkpoint for ServiceCheckpoint {
     async fn reach(&self, name: &'static str) {
         if let Some(service) = &self.0 {
             // Whatever it answers, the service goes on.
-            let _ = service.fetch(format!("http://checkpoint/{name}"), None).await;
+            let answer = service.fetch(format!("http://checkpoint/{name}"), None).await;
+            #[cfg(feature = "probes")]
+            crate::probes::panic_if_told(answer).await;
+            #[cfg(not(feature = "probes"))]
+            drop(answer);
         }
     }
 }

@@ -1,23 +1,46 @@
 //! The edge's end of the line to a user's object.
 
 use domain::ids::UserId;
+use domain::ports::Clock;
+use domain::time::Timestamp;
 use domain::turn::protocol::{Frame, ObjectRequest};
 use futures::StreamExt;
+use futures::future::{Either, select};
 use queues::jobs::{NotReached, Objects};
 use worker::wasm_bindgen::JsValue;
 use worker::{ByteStream, Env, Method, Request, RequestInit};
 
+use super::clock::WorkerClock;
 use super::log;
 
 /// The frames of an object's answer, as they come.
 pub struct Frames {
     stream: Option<ByteStream>,
     buffer: Vec<u8>,
+    until: Option<Timestamp>,
 }
 
 impl Frames {
-    /// The next frame; `None` when the object has no more to say or broke off.
+    /// The same frames, but no longer than `until`.
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// The next frame; `None` when the object has no more to say, broke off or took too long.
     pub async fn next(&mut self) -> Option<Frame> {
+        let Some(until) = self.until else {
+            return self.read().await;
+        };
+        let wait = until.remaining_from(WorkerClock.now());
+        let late = std::pin::pin!(WorkerClock.sleep(wait));
+        match select(std::pin::pin!(self.read()), late).await {
+            Either::Left((frame, _)) => frame,
+            Either::Right(_) => None,
+        }
+    }
+
+    async fn read(&mut self) -> Option<Frame> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
@@ -63,6 +86,7 @@ async fn send(env: &Env, user: &UserId, request: &ObjectRequest) -> worker::Resu
     Ok(Frames {
         stream: response.stream().ok(),
         buffer: Vec::new(),
+        until: None,
     })
 }
 

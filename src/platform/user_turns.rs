@@ -1,13 +1,15 @@
 //! The `UserTurns` object on the Workers runtime: the ports it is built on and the two calls it takes.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
+use domain::http::admission::Bulkhead;
 use domain::ids::UserId;
 use domain::keys::MasterSecrets;
 use domain::turn::protocol::{Command, Frame, ObjectRequest};
 use futures::StreamExt;
 use futures::channel::mpsc;
-use objects::model::Provider;
+use objects::model::{Limited, Provider};
 use objects::ports::Ports;
 use objects::user_turns::{Listener, TurnConfig, UserTurns};
 use worker::durable::State;
@@ -22,6 +24,11 @@ use super::fetch::WorkerHttp;
 use super::spawn::ObjectSpawn;
 use super::{config, log};
 
+thread_local! {
+    // All objects of an isolate share the places, since they share its connections.
+    static MODEL_PLACES: OnceCell<Bulkhead> = const { OnceCell::new() };
+}
+
 /// The ports of an object.
 pub struct ObjectPorts {
     sql: D1,
@@ -30,7 +37,7 @@ pub struct ObjectPorts {
     spawn: ObjectSpawn,
     alarm: ObjectAlarm,
     checkpoint: ServiceCheckpoint,
-    model: Provider<WorkerHttp, WorkerClock>,
+    model: Limited<Provider<WorkerHttp, WorkerClock>>,
 }
 
 impl Ports for ObjectPorts {
@@ -40,7 +47,7 @@ impl Ports for ObjectPorts {
     type Spawn = ObjectSpawn;
     type Alarm = ObjectAlarm;
     type Checkpoint = ServiceCheckpoint;
-    type Model = Provider<WorkerHttp, WorkerClock>;
+    type Model = Limited<Provider<WorkerHttp, WorkerClock>>;
 
     fn sql(&self) -> &D1 {
         &self.sql
@@ -129,6 +136,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
         line_max: settings.line_max,
         ..TurnConfig::default()
     };
+    let places = MODEL_PLACES.with(|places| places.get_or_init(|| Bulkhead::new(settings.model_calls_max)).clone());
     let ports = ObjectPorts {
         sql: D1::new(database),
         clock: WorkerClock,
@@ -136,7 +144,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
         spawn: ObjectSpawn::new(Rc::clone(&state)),
         alarm: ObjectAlarm::new(state),
         checkpoint: ServiceCheckpoint::new(env),
-        model: Provider::new(settings.model, WorkerHttp, WorkerClock),
+        model: Limited::new(Provider::new(settings.model, WorkerHttp, WorkerClock), places),
     };
     Ok(UserTurns::new(ports, user, Rc::new(secrets), limits))
 }

@@ -1,5 +1,6 @@
 //! Language model providers behind one trait.
 
+mod limited;
 mod openai;
 mod scripted;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use domain::ports::{Clock, Http};
 use domain::settings::{ModelProvider, Prices};
 use domain::time::Millis;
 
+pub use limited::Limited;
 pub use openai::OpenAi;
 pub use scripted::Scripted;
 

@@ -89,6 +89,8 @@ pub struct Settings {
     /// The master secrets that wrap data keys: JSON.
     pub master_secrets: Secret,
     pub model: ModelProvider,
+    /// How many model calls one isolate makes at a time.
+    pub model_calls_max: u32,
     /// How long one model call may take.
     pub model_deadline: Millis,
     /// How long a turn may take in all, waiting in line included.
@@ -134,6 +136,7 @@ impl Settings {
             token_keys: secret(source, "TOKEN_KEYS")?,
             master_secrets: secret(source, "MASTER_SECRETS")?,
             model: provider(source)?,
+            model_calls_max: u32::try_from(number(source, "MODEL_CALLS_MAX", 128, 1..=10_000)?).unwrap_or(128),
             model_deadline,
             turn_deadline,
             run_lease_slack: millis(source, "RUN_LEASE_SLACK_MS", 5_000, 0..=60_000)?,
