@@ -5,5 +5,6 @@ mod http;
 mod identity;
 mod keys;
 mod manifest;
+mod openapi;
 mod plans;
 mod tidy;

@@ -10,7 +10,7 @@ use crate::time::Millis;
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $slug:literal, $status:literal, $title:literal;)+) => {
         /// What went wrong. The slug is the stable `code` of the problem and the label of its metrics.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $slug)] $variant,)+
         }
