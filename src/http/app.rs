@@ -15,6 +15,7 @@ use domain::settings::{Environment, Settings};
 use domain::time::Millis;
 use worker::Env;
 
+use super::upstream_keys::UpstreamKeys;
 use crate::platform::checkpoint::ServiceCheckpoint;
 use crate::platform::clock::WorkerClock;
 use crate::platform::entropy::WorkerEntropy;
@@ -38,6 +39,7 @@ pub struct App {
     pub by_address: Option<RefCell<RateLimiter>>,
     pub by_caller: Option<RefCell<RateLimiter>>,
     pub breaker: Rc<RefCell<Breaker>>,
+    pub upstream_keys: UpstreamKeys,
 }
 
 thread_local! {
@@ -86,6 +88,7 @@ impl App {
                 .replace("jwt_", "instance_"),
             tokens: RefCell::new(VerifiedTokens::new(TOKENS_MAX)),
             breaker: Rc::default(),
+            upstream_keys: UpstreamKeys::default(),
         }))
     }
 }

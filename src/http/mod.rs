@@ -1,15 +1,20 @@
 //! The HTTP boundary: one place in which every request is routed, limited, authenticated, handled and answered.
 
 mod app;
+mod auth_token;
 mod authenticate;
+mod batches;
 mod chat;
 mod cors;
 mod health;
+mod jwks;
 mod openapi;
 mod problem;
+mod provision;
 mod reply;
 mod request;
 mod turns;
+mod upstream_keys;
 
 use std::panic::AssertUnwindSafe;
 
@@ -76,17 +81,17 @@ async fn handle(call: Call) -> Handled {
         Endpoint::Ready => health::ready(&call).await,
         Endpoint::Version => health::version(&call).await,
         Endpoint::OpenApi => Ok(openapi::document()),
+        Endpoint::ExchangeToken => auth_token::exchange(&call).await,
+        Endpoint::Jwks => Ok(jwks::document(&call)),
         Endpoint::Chat => chat::chat(call).await,
         Endpoint::ReadTurn => turns::read_turn(call).await,
         Endpoint::AckTurn => turns::acknowledge(call).await,
-        Endpoint::ExchangeToken
-        | Endpoint::Jwks
-        | Endpoint::PutFamily
+        Endpoint::PutFamily
         | Endpoint::PutUser
         | Endpoint::PutIdentity
         | Endpoint::PutGateway
         | Endpoint::PutUpstream
-        | Endpoint::PutAddress => Err(Problem::new(Code::Unavailable)),
+        | Endpoint::PutAddress => provision::put(&call).await,
     }
 }
 

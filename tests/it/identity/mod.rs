@@ -182,7 +182,8 @@ impl World {
 
     fn put_upstream(&self, idp: &str, issuer: &str) -> Settled {
         let jwks = json!({"keys": [serde_json::from_str::<Value>(JWK).unwrap()]});
-        let body = json!({"issuer": issuer, "audience": "hermod", "algorithms": ["ES256"], "jwks": jwks});
+        let body =
+            json!({"issuer": issuer, "audience": "hermod", "algorithms": ["ES256"], "jwks": jwks, "status": "active"});
         let put = UpstreamPut::parse(&body.to_string(), false).unwrap();
         self.command(|command| Upstream { idp, put: &put }.batch(command))
     }

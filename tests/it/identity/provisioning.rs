@@ -6,7 +6,7 @@ use store::idempotency::{Settled, StoredResult, purge};
 use super::*;
 
 fn guardian() -> Value {
-    json!({"family_id": "family_00demo", "role": "guardian"})
+    json!({"family_id": "family_00demo", "role": "guardian", "status": "active"})
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_gateway_is_replaced_as_a_whole() {
         |body: &Value| done(&world.put_gateway_with("gateway_00demo", body))["authorization_revision"].as_i64();
     let body = json!({"scopes": ["chat", "turns:read"], "channels": ["telegram"], "families": ["family_00demo"],
         "production": true, "assertion_jwk": serde_json::from_str::<Value>(JWK).unwrap(),
-        "webhook_secret": "synthetic-secret-1", "profile": "home"});
+        "webhook_secret": "synthetic-secret-1", "profile": "home", "status": "active"});
     assert_eq!(revision(&body), Some(2));
     assert_eq!(revision(&body), Some(2));
     assert!(world.fresh(&service("gateway_00demo", 2)));

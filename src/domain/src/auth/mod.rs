@@ -5,6 +5,7 @@ pub mod cache;
 pub mod claims;
 pub mod jwk;
 pub mod jwks;
+pub mod jwks_fetch;
 pub mod jws;
 pub mod keyset;
 pub mod principal;

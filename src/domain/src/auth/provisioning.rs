@@ -1,6 +1,6 @@
 //! The bodies of the provisioning routes: what an operator may write into the directory, checked before it gets there.
 //!
-//! Every body replaces the resource as a whole. `status` is `active` where it is left out.
+//! Every body replaces the resource as a whole, so everything but secrets and notes has to be said each time.
 
 use std::fmt;
 
@@ -62,7 +62,6 @@ impl AddressStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FamilyPut {
-    #[serde(default)]
     pub status: Status,
 }
 
@@ -72,7 +71,6 @@ pub struct FamilyPut {
 pub struct UserPut {
     pub family_id: FamilyId,
     pub role: Role,
-    #[serde(default)]
     pub status: Status,
 }
 
@@ -95,7 +93,6 @@ pub struct GatewayPut {
     pub assertion_jwk: Value,
     /// Left out: the webhook route is closed.
     pub webhook_secret: Option<String>,
-    #[serde(default)]
     pub status: Status,
     pub profile: Option<String>,
 }
@@ -109,7 +106,6 @@ pub struct UpstreamPut {
     pub algorithms: Vec<Algorithm>,
     pub jwks_url: Option<String>,
     pub jwks: Option<Value>,
-    #[serde(default)]
     pub status: Status,
 }
 
@@ -122,7 +118,6 @@ pub struct AddressPut {
     pub user_id: UserId,
     /// The person's id on the channel.
     pub external_id: String,
-    #[serde(default)]
     pub status: AddressStatus,
 }
 

@@ -6,7 +6,7 @@ use super::testing::*;
 
 fn gateway() -> Value {
     json!({"scopes": ["chat", "turns:read", "chat"], "channels": ["telegram"], "families": ["family_00demo"],
-        "production": false, "assertion_jwk": p256_pair(7).jwk, "webhook_secret": "synthetic-secret-1"})
+        "production": false, "assertion_jwk": p256_pair(7).jwk, "webhook_secret": "synthetic-secret-1", "status": "active"})
 }
 
 fn with(mut value: Value, member: &str, other: Value) -> Value {
@@ -56,7 +56,7 @@ fn bodies_that_break_a_rule_are_refused() {
     for (name, body) in gateways {
         assert!(GatewayPut::parse(&body.to_string()).is_err(), "{name}");
     }
-    let user = json!({"family_id": "family_00demo", "role": "guardian"});
+    let user = json!({"family_id": "family_00demo", "role": "guardian", "status": "active"});
     assert!(UserPut::parse(&user.to_string()).is_ok());
     for body in [
         with(user.clone(), "role", json!("root")),
@@ -67,18 +67,19 @@ fn bodies_that_break_a_rule_are_refused() {
     for subject in ["", "a\nb", &"s".repeat(256)] {
         assert!(IdentityPut::parse(&json!({ "subject": subject }).to_string()).is_err());
     }
-    let address =
-        json!({"gateway_id": "gateway_00demo", "channel": "telegram", "user_id": "user_00demo", "external_id": "1001"});
+    let address = json!({"gateway_id": "gateway_00demo", "channel": "telegram", "user_id": "user_00demo", "external_id": "1001", "status": "active"});
     assert!(AddressPut::parse(&address.to_string()).is_ok());
     assert!(AddressPut::parse(&with(address.clone(), "external_id", json!(long)).to_string()).is_err());
     assert!(AddressPut::parse(&with(address, "external_id", json!(1_001)).to_string()).is_err());
-    assert!(FamilyPut::parse("[]").is_err());
+    for body in ["[]", "{}", "null", r#"["active"]"#, r#"{"status":"perhaps"}"#] {
+        assert!(FamilyPut::parse(body).is_err(), "{body}");
+    }
 }
 
 #[test]
 fn an_upstream_has_exactly_one_source_of_usable_keys() {
     let pinned = json!({"issuer": "https://login.example", "audience": "hermod", "algorithms": ["ES256"],
-        "jwks": {"keys": [p256_pair(1).named("a")]}});
+        "jwks": {"keys": [p256_pair(1).named("a")]}, "status": "active"});
     assert!(UpstreamPut::parse(&pinned.to_string(), false).is_ok());
     let url = with(
         with(pinned.clone(), "jwks", json!(null)),
