@@ -25,8 +25,8 @@ use serde::Serialize;
 use worker::{Context, Env, Request, Response};
 
 pub use app::App;
-pub use reply::{Body, Reply};
-pub use request::{Arrival, Call, Database};
+pub use reply::Reply;
+pub use request::{Arrival, Call};
 
 use crate::platform::log;
 

@@ -20,7 +20,6 @@ use worker::{Context, Env, Headers, Request};
 
 use super::app::App;
 use super::authenticate;
-use crate::platform::checkpoint::ServiceCheckpoint;
 use crate::platform::clock::WorkerClock;
 use crate::platform::costs::{Costs, CountingSql};
 use crate::platform::d1::{D1, WatchedSql};
@@ -93,7 +92,6 @@ pub struct Call {
     pub sql: Database,
     pub costs: Costs,
     pub spawn: RequestSpawn,
-    pub checkpoint: ServiceCheckpoint,
     pub route: &'static Route,
     pub params: Params,
     /// The path as it was sent: part of what an idempotency key stands for. Never logged.
@@ -150,7 +148,6 @@ impl Call {
             sql: CountingSql::new(watched, arrival.costs.clone()),
             costs: arrival.costs.clone(),
             spawn: arrival.spawn.clone(),
-            checkpoint: ServiceCheckpoint::new(&arrival.env),
             route,
             params,
             path: arrival.path.clone(),
@@ -233,19 +230,35 @@ async fn read_body(arrival: &Arrival, rule: BodyRule, mut request: Request) -> R
     if required && !is_json {
         return Err(Problem::new(Code::UnsupportedMediaType));
     }
-    let mut bytes = Vec::new();
-    // A request without a body has no stream.
-    if let Ok(mut stream) = request.stream() {
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| Problem::new(Code::InvalidRequest).with_detail("The body broke off."))?;
-            if bytes.len().saturating_add(chunk.len()) > max {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&chunk);
-        }
+    let bytes = match declared {
+        // The runtime holds the client to the length it declared, so this is bounded too, and one crossing.
+        Some(_) => request.bytes().await.map_err(|_| broke_off())?,
+        None => read_stream(request, max).await?,
+    };
+    if bytes.len() > max {
+        return Err(too_large());
     }
     if !required && !bytes.is_empty() && !is_json {
         return Err(Problem::new(Code::UnsupportedMediaType));
     }
     String::from_utf8(bytes).map_err(|_| Problem::new(Code::MalformedJson))
+}
+
+fn broke_off() -> Problem {
+    Problem::new(Code::InvalidRequest).with_detail("The body broke off.")
+}
+
+/// Reads a body of unknown length, giving up as soon as it is longer than `max`.
+async fn read_stream(mut request: Request, max: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    // A request without a body has no stream.
+    if let Ok(mut stream) = request.stream() {
+        while let Some(chunk) = stream.next().await {
+            bytes.extend_from_slice(&chunk.map_err(|_| broke_off())?);
+            if bytes.len() > max {
+                return Err(Problem::new(Code::PayloadTooLarge));
+            }
+        }
+    }
+    Ok(bytes)
 }

@@ -3,7 +3,7 @@
 
 use domain::ports::{LocalFuture, Spawn};
 use worker::js_sys::Uint8Array;
-use worker::wasm_bindgen::{self, JsCast, JsValue, prelude::wasm_bindgen};
+use worker::wasm_bindgen::{self, JsValue, prelude::wasm_bindgen};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::web_sys::{ReadableStream, WritableStream, WritableStreamDefaultWriter};
 

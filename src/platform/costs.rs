@@ -54,10 +54,6 @@ impl<S> CountingSql<S> {
     pub fn new(inner: S, costs: Costs) -> Self {
         Self { inner, costs }
     }
-
-    pub fn costs(&self) -> &Costs {
-        &self.costs
-    }
 }
 
 impl<S: Sql> Sql for CountingSql<S> {
