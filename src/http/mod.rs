@@ -25,7 +25,7 @@ use serde::Serialize;
 use worker::{Context, Env, Request, Response};
 
 pub use app::App;
-pub use reply::Reply;
+pub use reply::{Body, Reply};
 pub use request::{Arrival, Call};
 
 use crate::platform::log;
