@@ -16,6 +16,8 @@ function forwarder(target) {
   return async (request) => {
     const headers = new Headers(request.headers);
     headers.set("x-hermod-url", request.url);
+    // Node's fetch sets the length itself and fails on a second one.
+    headers.delete("content-length");
     const body = ["GET", "HEAD"].includes(request.method) ? undefined : await request.arrayBuffer();
     const answer = await fetch(target, { method: request.method, headers, body, redirect: "manual" });
     const { Response } = await import("miniflare");

@@ -136,8 +136,8 @@ impl Call {
         let accepts = negotiate::accept(arrival.header("accept").as_deref(), route.produces)
             .ok_or(Problem::new(Code::NotAcceptable))?;
         let body = read_body(arrival, route.body, request).await?;
-        let database = arrival.env.d1("DB").map_err(|_| Problem::new(Code::Unavailable))?;
-        let watched = WatchedSql::new(D1::new(database), Rc::clone(&app.breaker));
+        let database = D1::bound(&arrival.env).ok_or(Problem::new(Code::Unavailable))?;
+        let watched = WatchedSql::new(database, Rc::clone(&app.breaker));
         let source_address_hash = arrival.source.map(|source| {
             app.master
                 .keyed_hash(HashLabel::SourceAddress, source.canonical().as_bytes())

@@ -25,9 +25,9 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
         .iter()
         .map(|message| message.body().as_string().unwrap_or_default())
         .collect();
-    let dispositions = match env.d1("DB") {
-        Ok(database) => jobs::consume(&bodies, &D1::new(database), &WorkerObjects(env)).await,
-        Err(_) => {
+    let dispositions = match D1::bound(env) {
+        Some(database) => jobs::consume(&bodies, &database, &WorkerObjects(env)).await,
+        None => {
             log::fault("binding_missing", "DB");
             vec![Disposition::Retry; bodies.len()]
         }
@@ -55,10 +55,9 @@ fn retry_after(delay: Millis) -> worker::QueueRetryOptions {
 
 /// Sweeps once and logs what came of it.
 pub async fn sweep(env: &Env) {
-    let (Ok(database), Ok(queue)) = (env.d1("DB"), env.queue("JOBS")) else {
+    let (Some(sql), Ok(queue)) = (D1::bound(env), env.queue("JOBS")) else {
         return log::fault("binding_missing", "DB or JOBS");
     };
-    let sql = D1::new(database);
     let swept = queues::sweep::sweep(&sql, &WorkerQueue::new(queue), &WorkerClock, &WorkerEntropy).await;
     #[derive(Serialize)]
     struct Line {

@@ -128,7 +128,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
     let secrets = MasterSecrets::from_json(settings.master_secrets.reveal()).map_err(|_| "MASTER_SECRETS")?;
     let name = state.id().name().ok_or("an object without a name")?;
     let user = UserId::parse(&name).map_err(|_| "an object that is no user's")?;
-    let database = env.d1("DB").map_err(|_| "DB")?;
+    let database = D1::bound(env).ok_or("DB")?;
     let state = Rc::new(state);
     let limits = TurnConfig {
         model_deadline: settings.model_deadline,
@@ -138,7 +138,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
     };
     let places = MODEL_PLACES.with(|places| places.get_or_init(|| Bulkhead::new(settings.model_calls_max)).clone());
     let ports = ObjectPorts {
-        sql: D1::new(database),
+        sql: database,
         clock: WorkerClock,
         entropy: WorkerEntropy,
         spawn: ObjectSpawn::new(Rc::clone(&state)),
