@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::jwk::*;
-use super::jws::Algorithm;
+use super::jws::{Algorithm, Unverified};
 use super::testing::*;
 
 fn with(pair: &Pair, member: &str, value: Value) -> Value {
@@ -144,4 +144,37 @@ fn key_set_documents_are_bounded() {
     let padded = format!("{}{}", json!({"keys": [p256_pair(1).jwk]}), " ".repeat(JWKS_BYTES_MAX));
     assert_eq!(error(&padded), Some(JwkError::Malformed));
     assert_eq!(error(&"[".repeat(60_000)), Some(JwkError::Malformed));
+}
+
+/// Whatever a document says, reading it ends, and what is read can be used.
+#[test]
+fn damaged_key_sets_never_panic() {
+    let seed = 7_517;
+    println!("seed {seed}");
+    let random = Seeded::new(seed);
+    let good = json!({"keys": [p256_pair(1).named("a"), ed25519_pair().named("b"), rsa_pair().named("c")]}).to_string();
+    let token = forge(&json!({"alg": "EdDSA", "kid": "b"}), &json!({}), &ed25519_pair());
+    let token = Unverified::parse(&token).unwrap();
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..1_000 {
+        let mut bytes = good.clone().into_bytes();
+        for _ in 0..=random.below(3) {
+            let at = random.below(bytes.len());
+            match random.below(3) {
+                0 => bytes[at] = b"\"{}[],:0Az-_\x00\xff"[random.below(14)],
+                1 => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(good.len() / 2)),
+            }
+        }
+        match KeyRing::parse(&bytes) {
+            Ok(ring) => {
+                read += 1;
+                for key in ["a", "b", "c"].iter().filter_map(|kid| ring.find(Some(kid))) {
+                    let _ = token.verify::<Value>(key);
+                }
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
 }
