@@ -4,6 +4,7 @@
 //! route, so that what was revoked since is refused (`token_stale`) without a round trip of its own.
 
 use domain::auth::{AuthMethod, Principal, Subject};
+use domain::guard::Guard;
 use domain::ids::{FamilyId, GatewayId, TokenId, UserId};
 use domain::sql::{Row, RowError, Rows, Statement, Value};
 use domain::time::Timestamp;
@@ -60,6 +61,25 @@ pub fn token_current(principal: &Principal) -> Statement {
     }
 }
 
+/// The guards `token_current` for a batch that writes on behalf of `user`: the token still counts, and so does the
+/// person. A gateway's token says nothing of the people it speaks for, so theirs is a guard of its own; that the
+/// gateway may speak for their family is part of its revision.
+pub fn may_act_for(principal: &Principal, user: &UserId, family: &FamilyId) -> Vec<Statement> {
+    match principal.subject {
+        Subject::User(_) => vec![token_current(principal)],
+        Subject::Gateway(_) | Subject::Operator(_) => vec![
+            token_current(principal),
+            Statement {
+                name: Guard::TokenCurrent.label(),
+                sql: "INSERT INTO must(label, ok)
+SELECT 'token_current', EXISTS (SELECT 1 FROM users u JOIN families f ON f.family_id = u.family_id
+  WHERE u.user_id = ?1 AND u.family_id = ?2 AND u.status = 'active' AND f.status = 'active')",
+                binds: vec![user.into(), family.into()],
+            },
+        ],
+    }
+}
+
 /// One row with `fresh` 0 or 1, for the head of a read batch; see [`is_fresh`].
 pub fn freshness(principal: &Principal) -> Statement {
     let sql = match principal.subject {
@@ -100,8 +120,12 @@ fn binds(principal: &Principal) -> Vec<Value> {
 /// Every statement of this module with sample values.
 pub fn catalogue() -> Option<Vec<Statement>> {
     let at = Timestamp::from_millis(1_783_728_000_000);
+    let (user, family) = (
+        UserId::parse("user_00sample").ok()?,
+        FamilyId::parse("family_00sample").ok()?,
+    );
     let subjects = [
-        Subject::User(UserId::parse("user_00sample").ok()?),
+        Subject::User(user.clone()),
         Subject::Gateway(GatewayId::parse("gateway_00sample").ok()?),
         Subject::Operator("sample".to_owned()),
     ];
@@ -109,7 +133,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     for subject in subjects {
         let principal = Principal {
             subject,
-            family: FamilyId::parse("family_00sample").ok(),
+            family: Some(family.clone()),
             roles: vec![],
             scopes: vec![],
             jti: TokenId::parse("jwt_00sample").ok()?,
@@ -121,7 +145,8 @@ pub fn catalogue() -> Option<Vec<Statement>> {
             idp: None,
             idp_sub: None,
         };
-        all.extend([token_current(&principal), freshness(&principal)]);
+        all.push(freshness(&principal));
+        all.extend(may_act_for(&principal, &user, &family));
     }
     Some(all)
 }

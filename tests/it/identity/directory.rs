@@ -162,3 +162,31 @@ fn a_sender_is_resolved_only_within_the_gateways_policy() {
         assert_eq!(find(&world, "telegram", "hash-of-1001"), None, "{change}");
     }
 }
+
+#[test]
+fn a_gateway_writes_only_for_people_who_are_active() {
+    let world = World::demo();
+    let (user, family) = (
+        UserId::parse("user_00demo").unwrap(),
+        FamilyId::parse("family_00demo").unwrap(),
+    );
+    let allowed = |world: &World, family: &FamilyId| {
+        let batch = token::may_act_for(&service("gateway_00demo", 1), &user, family);
+        matches!(
+            block_on(world.sql.batch(Shard::Directory, batch)),
+            Outcome::Committed(_)
+        )
+    };
+    assert!(allowed(&world, &family));
+    assert!(!allowed(&world, &FamilyId::parse("family_00other").unwrap()));
+    for change in [
+        "UPDATE users SET status = 'suspended'",
+        "UPDATE families SET status = 'suspended'",
+        "UPDATE gateways SET status = 'suspended'",
+        "UPDATE gateways SET authorization_revision = 2",
+    ] {
+        let world = World::demo();
+        world.sql.execute(change);
+        assert!(!allowed(&world, &family), "{change}");
+    }
+}

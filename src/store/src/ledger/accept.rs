@@ -77,14 +77,15 @@ pub struct Acceptance<'a> {
 ///
 /// Refused by `token_current`, `key_live`, `epoch_current`, `key_unused` or `session_current`.
 pub fn accept(a: &Acceptance<'_>) -> Vec<Statement> {
-    let mut batch = vec![
-        token::token_current(&a.context.principal),
+    let c = a.context;
+    let mut batch = token::may_act_for(&c.principal, &c.user_id, &c.family_id);
+    batch.extend([
         keys::key_live(a.content_key),
         epoch_current(a.epoch),
         key_unused(a.context),
         session_current(a.context, a.place),
         write_conversation(a),
-    ];
+    ]);
     if a.place.starts_session() {
         batch.push(insert_session(a));
     }
