@@ -45,10 +45,14 @@ function workerOptions({ bundle, vars, checkpoint, outbound, wrapper }) {
   if (report.exports.includes("class UserTurns")) {
     options.durableObjects = { USER_TURNS: { className: "UserTurns", useSQLite: true } };
   }
+  const consumer = { maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5 };
   if (report.exports.includes("handler queue")) {
-    options.queueConsumers = {
-      "hermod-jobs": { maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5, deadLetterQueue: "hermod-jobs-dlq" },
-    };
+    options.queueConsumers = { "hermod-jobs": { ...consumer, deadLetterQueue: "hermod-jobs-dlq" } };
+  }
+  if (report.exports.includes("class ProbeObject")) {
+    options.durableObjects.PROBE_OBJECTS = { className: "ProbeObject", useSQLite: true };
+    options.queueProducers.PROBES = "hermod-probes";
+    options.queueConsumers["hermod-probes"] = consumer;
   }
   if (checkpoint) options.serviceBindings = { CHECKPOINT: checkpoint };
   if (outbound) options.outboundService = outbound;

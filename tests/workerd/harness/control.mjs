@@ -19,13 +19,14 @@ export function gate() {
  *
  * `routes` maps an origin or a full URL to a function ({method, url, headers, body}) → {status, headers, body}; what is
  * not mapped gets 502 and is listed in `stray`. `hold(name)` makes the next arrival at that checkpoint wait; it gives
- * {arrived, release}.
+ * {arrived, release}. `panic(name)` makes the next arrival there panic, in the test bundle.
  */
 export async function startControl() {
   const routes = new Map();
   const calls = [];
   const stray = [];
   const holds = new Map();
+  const panics = new Set();
   const reached = [];
 
   async function outbound(request, reply) {
@@ -55,7 +56,7 @@ export async function startControl() {
       hold.arrived.open();
       await hold.released.opened;
     }
-    reply.end("go on");
+    reply.end(panics.delete(name) ? "panic" : "go on");
   }
 
   const server = createServer((request, reply) => {
@@ -80,6 +81,7 @@ export async function startControl() {
       holds.set(name, hold);
       return { arrived: hold.arrived.opened, release: hold.released.open };
     },
+    panic: (name) => panics.add(name),
     async stop() {
       for (const hold of holds.values()) hold.released.open();
       server.closeAllConnections();
