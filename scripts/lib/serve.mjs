@@ -11,10 +11,14 @@ import { startRuntime } from "./runtime.mjs";
 const options = JSON.parse(process.argv[2]);
 const send = (message) => process.connected && process.send(message);
 
+// Headers of one connection say nothing about the next one.
+const OF_CONNECTION = ["host", "connection", "keep-alive", "transfer-encoding", "content-length", "expect"];
+
 function forwarder(target) {
   if (!target) return undefined;
   return async (request) => {
     const headers = new Headers(request.headers);
+    for (const name of OF_CONNECTION) headers.delete(name);
     headers.set("x-hermod-url", request.url);
     // Node's fetch sets the length itself and fails on a second one.
     headers.delete("content-length");
@@ -22,7 +26,7 @@ function forwarder(target) {
     const answer = await fetch(target, { method: request.method, headers, body, redirect: "manual" });
     const { Response } = await import("miniflare");
     const reply = new Headers(answer.headers);
-    for (const name of ["content-encoding", "content-length", "transfer-encoding", "connection"]) reply.delete(name);
+    for (const name of ["content-encoding", ...OF_CONNECTION]) reply.delete(name);
     return new Response(answer.body, { status: answer.status, headers: reply });
   };
 }

@@ -45,7 +45,8 @@ function watchDatabase(by, database) {
         };
       }
       const value = target[name];
-      return typeof value === "function" ? value.bind(target) : value;
+      // The bindings of the worker crate look at the constructor's name.
+      return typeof value === "function" && name !== "constructor" ? value.bind(target) : value;
     },
   });
 }
