@@ -101,8 +101,7 @@ test("a turn tells its life in order", async () => {
   assert.equal(turn.turn_id, json.turn_id);
   assert.equal(turn.reply, json.reply);
   assert.deepEqual(turn.events.map((event) => event.event_type ?? event.type), [
-    "ingress_received", "ingress_authenticated", "identity_resolved", "engine_accepted", "context_selected",
-    "generation_started", "generation_completed", "durable_write_started", "durable_write_completed",
+    "engine_accepted", "context_selected", "generation_started", "generation_completed", "durable_write_started", "durable_write_completed",
     "response_commit_started", "response_committed", "turn_terminal_success",
   ]);
 });
