@@ -95,11 +95,14 @@ mod tests {
     use crate::ports::{HttpError, OutboundResponse};
     use crate::time::Timestamp;
 
+    /// A status and the pieces of a body.
+    type Answer = Result<(u16, Vec<Vec<u8>>), HttpError>;
+
     /// An upstream that answers with what it is given, and a clock that moves only while someone sleeps.
     struct World {
         now: Cell<Timestamp>,
         fetches: Cell<u32>,
-        answer: RefCell<Result<(u16, Vec<Vec<u8>>), HttpError>>,
+        answer: RefCell<Answer>,
     }
 
     struct Chunks(std::vec::IntoIter<Vec<u8>>);
