@@ -17,6 +17,7 @@ mod turns;
 mod upstream_keys;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 
 use domain::http::routes::{Endpoint, Match, Method, Route};
 use domain::problem::{Code, Problem};
@@ -38,7 +39,9 @@ pub async fn dispatch(request: Request, env: Env, context: Context) -> worker::R
     let arrival = Arrival::new(&request, env, context);
     let matched = arrival.find();
     // A panic that unwinds ends this request only, and is answered like any other fault.
-    let outcome = AssertUnwindSafe(route(&arrival, &matched, request))
+    // Boxed, because the Wasm back end makes invalid code of a whole state machine inside a landing pad.
+    let task: Pin<Box<dyn Future<Output = Handled> + '_>> = Box::pin(route(&arrival, &matched, request));
+    let outcome = AssertUnwindSafe(task)
         .catch_unwind()
         .await
         .unwrap_or_else(|_| Err(Problem::new(Code::Internal)));

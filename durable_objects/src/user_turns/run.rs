@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use domain::ids::{LeaseToken, TurnId};
 use domain::keys::DataKey;
-use domain::ports::{Clock, Spawn};
+use domain::ports::{Clock, LocalFuture, Spawn};
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatRefusal, Costs};
 use domain::turn::recovery::{Recovery, recover};
@@ -55,9 +55,13 @@ impl<P: Ports> UserTurns<P> {
                 next
             };
             let Some(work) = next else { return };
+            // Boxed, so that what is guarded is one call: the Wasm back end turns a whole state machine inside a landing
+            // pad into code that does not validate.
+            let this = Rc::clone(&self);
+            let task: LocalFuture<()> = Box::pin(async move { this.work(work).await });
             // A panic ends this piece of work only; its client hears that the answer broke off, and the ledger still
             // knows the turn.
-            if AssertUnwindSafe(self.work(work)).catch_unwind().await.is_err() {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
                 self.forget();
                 self.leave_unfinished().await;
             }
