@@ -82,7 +82,7 @@ impl<P: Ports> UserTurns<P> {
             } else {
                 None
             };
-            let (epoch, key, place) = match known {
+            let (epoch, key, seen) = match known {
                 Some(plan) => plan,
                 None => match self.plan_from_ledger(command, listener).await? {
                     Plan::New { .. } if full => {
@@ -91,14 +91,17 @@ impl<P: Ports> UserTurns<P> {
                             RETRY_SECS,
                         )));
                     }
-                    Plan::New { epoch, key, place } => (epoch, key, place),
+                    Plan::New { epoch, key, seen } => (epoch, key, seen),
                     Plan::Prior(record, key) => return Ok(Accepted::Prior(record, key)),
                 },
             };
             // The alarm stands before the turn does, so that a crash right after finds its way back.
             self.ring_within(self.config.recovery_interval).await;
-            match self.write_acceptance(command, listener, epoch, &key, &place).await {
-                Ok(now) => {
+            // One instant decides both: which session the message belongs to and when it was accepted.
+            let now = self.ports.clock().now();
+            let place = self.place(seen, now);
+            match self.write_acceptance(command, listener, epoch, &key, &place, now).await {
+                Ok(()) => {
                     self.remember_place(command, &place, now);
                     self.ports.checkpoint().reach("ingress_committed").await;
                     return Ok(Accepted::Turn(place));
@@ -126,7 +129,8 @@ impl<P: Ports> UserTurns<P> {
         epoch: i64,
         key: &DataKey,
         place: &Place,
-    ) -> Result<Timestamp, DbError> {
+        now: Timestamp,
+    ) -> Result<(), DbError> {
         let row = message_row(&command.context.turn_id, true);
         let aad = Aad {
             table: "messages",
@@ -136,7 +140,6 @@ impl<P: Ports> UserTurns<P> {
         let sealed = key
             .seal(&aad, command.message.as_bytes(), self.ports.entropy())
             .map_err(|_| DbError::Defect)?;
-        let now = self.ports.clock().now();
         let batch = accept::accept(&Acceptance {
             context: &command.context,
             request_hash: &command.request_hash,
@@ -150,17 +153,17 @@ impl<P: Ports> UserTurns<P> {
             .write(
                 self.shard(),
                 batch,
-                |rows| accept::arrival_no(rows).map(|_| now),
+                |rows| accept::arrival_no(rows).map(|_| ()),
                 vec![accept::accepted_turn(&command.context)],
-                |rows| Ok(rows.first().and_then(|rows| rows.first()).map(|_| now)),
+                |rows| Ok(rows.first().and_then(|rows| rows.first()).map(|_| ())),
             )
             .await
     }
 
-    fn plan_from_memory(&self, command: &ChatCommand) -> Option<(i64, DataKey, Place)> {
+    fn plan_from_memory(&self, command: &ChatCommand) -> Option<(i64, DataKey, Option<ConversationSeen>)> {
         let seen = self.known_conversation(&origin_of(command), command.conversation_id.as_ref())?;
         let (epoch, key) = self.epoch_and_key()?;
-        Some((epoch, key, self.place(Some(seen))))
+        Some((epoch, key, Some(seen)))
     }
 
     async fn plan_from_ledger(&self, command: &ChatCommand, listener: &Listener) -> Result<Plan, NotAccepted> {
@@ -183,16 +186,14 @@ impl<P: Ports> UserTurns<P> {
         if named.is_some() && facts.conversation.is_none() {
             return Err(Code::NotFound.into());
         }
-        let place = self.place(facts.conversation);
         Ok(Plan::New {
             epoch: facts.epoch,
             key,
-            place,
+            seen: facts.conversation,
         })
     }
 
-    fn place(&self, seen: Option<ConversationSeen>) -> Place {
-        let now = self.ports.clock().now();
+    fn place(&self, seen: Option<ConversationSeen>, now: Timestamp) -> Place {
         let entropy = self.ports.entropy();
         match seen {
             None => Place::Opens {
@@ -268,7 +269,12 @@ impl<P: Ports> UserTurns<P> {
 
 /// Where a message would go, or the turn that stands under its key.
 enum Plan {
-    New { epoch: i64, key: DataKey, place: Place },
+    New {
+        epoch: i64,
+        key: DataKey,
+        /// The conversation it goes to, if there is one already.
+        seen: Option<ConversationSeen>,
+    },
     Prior(Box<TurnRecord>, DataKey),
 }
 
