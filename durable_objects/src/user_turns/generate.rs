@@ -173,7 +173,7 @@ impl<P: Ports> UserTurns<P> {
         costs: &Rc<Cell<Costs>>,
     ) -> Result<ChatAnswer, Ended> {
         let batch = failure::fail_run(run, epoch, code, self.ports.clock().now());
-        match self.write_end(batch, &run.turn_id, costs).await {
+        match self.write_end(batch, &run.turn_id, code, costs).await {
             Ok(()) => Err(Ended::Failed(code)),
             Err(DbError::Refused(_)) => Err(self.lost()),
             Err(error) => Err(Ended::Db(error)),

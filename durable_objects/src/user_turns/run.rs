@@ -277,18 +277,21 @@ impl<P: Ports> UserTurns<P> {
     ) -> Result<Step, DbError> {
         let now = self.ports.clock().now();
         let batch = failure::fail_idle(&self.user, &turn.turn_id, turn.state.status, outlook.epoch, code, now);
-        match self.write_end(batch, &turn.turn_id, costs).await {
+        match self.write_end(batch, &turn.turn_id, code, costs).await {
             Ok(()) => Ok(Step::Moved),
             Err(DbError::Refused(_)) => Ok(Step::Wait(now.plus(LOOK_AGAIN))),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes a batch that ends `turn`; a lost reply is resolved by whether it has ended.
+    /// Writes a batch that ends `turn` with `code`; a lost reply is resolved by whether it has ended so.
+    ///
+    /// Someone else may have ended it otherwise meanwhile, and then that is what its client must be told.
     pub(super) async fn write_end(
         &self,
         batch: Vec<domain::sql::Statement>,
         turn: &TurnId,
+        code: FailureCode,
         costs: &Rc<Cell<Costs>>,
     ) -> Result<(), DbError> {
         self.db(Rc::clone(costs))
@@ -299,7 +302,7 @@ impl<P: Ports> UserTurns<P> {
                 vec![read::turn_by_id(&self.user, turn)],
                 |rows| {
                     let record = rows.first().map_or(Ok(None), read::read_turn)?;
-                    Ok(record.filter(|record| record.status.is_terminal()).map(|_| ()))
+                    Ok(record.filter(|record| record.failure == Some(code)).map(|_| ()))
                 },
             )
             .await
@@ -320,7 +323,7 @@ impl<P: Ports> UserTurns<P> {
             return self.give_up(&waiting.listener, DbError::Unavailable).await;
         };
         let batch = failure::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, now);
-        match self.write_end(batch, &turn, &waiting.listener.costs).await {
+        match self.write_end(batch, &turn, code, &waiting.listener.costs).await {
             Ok(()) => waiting.listener.refuse(ChatRefusal::of_failure(turn, code, false)),
             Err(DbError::Refused(_)) => {
                 self.leave_unfinished().await;
