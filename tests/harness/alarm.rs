@@ -55,10 +55,13 @@ impl Alarms {
     }
 
     /// The alarm of one object, as a port. Two live copies of an object share it.
-    pub fn of(&self, object: &str) -> ObjectAlarm {
+    ///
+    /// The times it is given are by `clock`: the platform's alarms go by the same clock as the process that sets them.
+    pub fn of(&self, object: &str, clock: SimClock) -> ObjectAlarm {
         ObjectAlarm {
             alarms: self.clone(),
             object: object.to_owned(),
+            clock,
         }
     }
 
@@ -119,10 +122,15 @@ impl Alarms {
 pub struct ObjectAlarm {
     alarms: Alarms,
     object: String,
+    clock: SimClock,
 }
 
 impl Alarm for ObjectAlarm {
     async fn set(&self, at: Timestamp) {
-        self.alarms.set(self.object.clone(), at);
+        let executor = &self.alarms.0.executor;
+        // Storing the alarm takes a moment.
+        executor.sleep(executor.rng().between(0, 2)).await;
+        let due = SimClock::exact(executor).now().plus(at.since(self.clock.now()));
+        self.alarms.set(self.object.clone(), due);
     }
 }

@@ -7,6 +7,7 @@ pub mod network;
 pub mod queue;
 pub mod rng;
 pub mod sqlite;
+pub mod world;
 
 use std::future::Future;
 use std::pin::pin;

@@ -31,6 +31,8 @@ struct Inner {
     rates: Cell<FaultRates>,
     /// The longest one-way delay, in milliseconds.
     slowest: Cell<i64>,
+    /// Until then nothing gets through.
+    outage_until: Cell<i64>,
     batches: Cell<u64>,
     watcher: RefCell<Option<Watcher>>,
 }
@@ -53,6 +55,7 @@ impl SimSql {
             database,
             rates: Cell::default(),
             slowest: Cell::new(20),
+            outage_until: Cell::new(0),
             batches: Cell::new(0),
             watcher: RefCell::default(),
         }))
@@ -70,6 +73,11 @@ impl SimSql {
         self.0.slowest.set(millis);
     }
 
+    /// From now on nothing gets through for this long.
+    pub fn fail_for(&self, millis: i64) {
+        self.0.outage_until.set(self.0.executor.elapsed() + millis);
+    }
+
     pub fn watch(&self, watcher: Watcher) {
         *self.0.watcher.borrow_mut() = Some(watcher);
     }
@@ -80,6 +88,9 @@ impl SimSql {
     }
 
     fn course(&self) -> Course {
+        if self.0.executor.elapsed() < self.0.outage_until.get() {
+            return Course::NotStarted(NotStarted::Unavailable);
+        }
         let rates = self.0.rates.get();
         let mut draw = u32::try_from(self.0.executor.rng().below(1_000)).unwrap_or(0);
         let mut hit = |rate: u32| {

@@ -131,7 +131,8 @@ impl Platform {
     }
 
     fn copy(&self, name: &str) -> Copy {
-        let make = || Rc::new(Specimen::new(self.process.borrow().clock(), self.alarms.of(name)));
+        let clock = self.process.borrow().clock();
+        let make = || Rc::new(Specimen::new(clock.clone(), self.alarms.of(name, clock.clone())));
         Rc::clone(self.copies.borrow_mut().entry(name.to_owned()).or_insert_with(make))
     }
 

@@ -7,4 +7,5 @@ mod keys;
 mod manifest;
 mod openapi;
 mod plans;
+mod simulation;
 mod tidy;
