@@ -29,10 +29,12 @@ function fail(message, ...next) {
   process.exit(1);
 }
 
+/** Whether the process lives and, where that can be seen, is one of ours: numbers of dead processes are given anew. */
 const isAlive = (pid) => {
   try {
     process.kill(pid, 0);
-    return true;
+    const commandLine = `/proc/${pid}/cmdline`;
+    return !existsSync(commandLine) || readFileSync(commandLine, "utf8").includes("serve.mjs");
   } catch {
     return false;
   }
@@ -92,7 +94,8 @@ async function run() {
   mkdirSync(state, { recursive: true, mode: 0o700 });
   rmSync(readyFile, { force: true });
   const secrets = loadSecrets(state);
-  const vars = { ENVIRONMENT: "dev", ...secretVars(secrets), ...variables() };
+  // A short pause between the pieces of a scripted answer, so that a stream can be seen to be one.
+  const vars = { ENVIRONMENT: "dev", SCRIPTED_DELAY_MS: "25", ...secretVars(secrets), ...variables() };
   const worker = await startProcess(
     { bundle: values.bundle, state, port: Number(values.port), vars, cron: true, log: logFile, echo: !values.detach },
     { output: values.detach ? logFile : undefined },
