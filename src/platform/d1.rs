@@ -134,10 +134,10 @@ impl Sql for D1 {
                 let outcome = d1_wire::classify(&message(&error), reads_only);
                 match &outcome {
                     Outcome::Refused(Refusal::Malformed) => log::fault("sql_malformed", &names()),
-                    Outcome::Refused(Refusal::Constraint) => log::fault("sql_constraint", &names()),
-                    Outcome::Unknown => log::fault("sql_reply_lost", &names()),
-                    Outcome::NotStarted(NotStarted::Overloaded) => log::fault("sql_overloaded", &names()),
-                    Outcome::NotStarted(NotStarted::Unavailable) => log::fault("sql_unavailable", &names()),
+                    Outcome::Refused(Refusal::Constraint) => log::warning("sql_constraint", &names()),
+                    Outcome::Unknown => log::warning("sql_reply_lost", &names()),
+                    Outcome::NotStarted(NotStarted::Overloaded) => log::warning("sql_overloaded", &names()),
+                    Outcome::NotStarted(NotStarted::Unavailable) => log::warning("sql_unavailable", &names()),
                     Outcome::Committed(_) | Outcome::Refused(Refusal::Guard(_)) => {}
                 }
                 outcome
