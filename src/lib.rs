@@ -16,20 +16,11 @@ use worker::{
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, context: Context) -> Result<Response> {
-    #[cfg(feature = "probes")]
-    if let Some(answer) = probes::respond(&request, &env).await {
-        return answer;
-    }
     http::dispatch(request, env, context).await
 }
 
 #[event(queue)]
 async fn queue(batch: MessageBatch<String>, env: Env, _context: Context) -> Result<()> {
-    #[cfg(feature = "probes")]
-    if batch.queue() == probes::QUEUE {
-        probes::consume(&batch, &env).await;
-        return Ok(());
-    }
     platform::background::consume(&batch, &env).await;
     Ok(())
 }

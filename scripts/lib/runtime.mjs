@@ -9,6 +9,8 @@ import { applyMigrations } from "./migrations.mjs";
 export const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 export const WORKER_NAME = "hermod";
 const CRON = "* * * * *";
+// The second exists in the test bundle only.
+const OBJECTS = { USER_TURNS: "UserTurns", SPECIMENS: "Specimen" };
 
 /** The compatibility settings of wrangler.toml, so that what is tested is what is deployed. */
 function compatibility() {
@@ -42,17 +44,15 @@ function workerOptions({ bundle, vars, checkpoint, outbound, wrapper }) {
     queueProducers: { JOBS: "hermod-jobs" },
     versionMetadata: "VER",
   };
-  if (report.exports.includes("class UserTurns")) {
-    options.durableObjects = { USER_TURNS: { className: "UserTurns", useSQLite: true } };
+  options.durableObjects = {};
+  for (const [binding, className] of Object.entries(OBJECTS)) {
+    if (!report.exports.includes(`class ${className}`)) continue;
+    options.durableObjects[binding] = { className, useSQLite: true };
   }
-  const consumer = { maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5 };
   if (report.exports.includes("handler queue")) {
-    options.queueConsumers = { "hermod-jobs": { ...consumer, deadLetterQueue: "hermod-jobs-dlq" } };
-  }
-  if (report.exports.includes("class ProbeObject")) {
-    options.durableObjects.PROBE_OBJECTS = { className: "ProbeObject", useSQLite: true };
-    options.queueProducers.PROBES = "hermod-probes";
-    options.queueConsumers["hermod-probes"] = consumer;
+    options.queueConsumers = {
+      "hermod-jobs": { maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5, deadLetterQueue: "hermod-jobs-dlq" },
+    };
   }
   if (checkpoint) options.serviceBindings = { CHECKPOINT: checkpoint };
   if (outbound) options.outboundService = outbound;

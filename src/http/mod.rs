@@ -54,6 +54,10 @@ pub async fn dispatch(request: Request, env: Env, context: Context) -> worker::R
 }
 
 async fn route(arrival: &Arrival, matched: &Match, request: Request) -> Handled {
+    #[cfg(feature = "probes")]
+    if let Some(answer) = crate::probes::respond(&arrival.env, &request).await {
+        return answer;
+    }
     if let Some(preflight) = cors::preflight(arrival) {
         return Ok(preflight);
     }

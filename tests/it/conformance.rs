@@ -40,6 +40,15 @@ fn the_database_behind_the_simulated_network() {
 }
 
 #[test]
+fn lost_replies_are_read_back() {
+    let executor = Executor::new(Rng::new(1));
+    let clock = executor.process().clock();
+    let sql = SimSql::new(executor.clone(), Database::migrated().metered());
+    let report = executor.block_on(async move { conformance::sql::read_back(&sql, &clock).await });
+    holds(&report, 11);
+}
+
+#[test]
 fn a_reply_lost_by_the_fault_hook() {
     let sql = TestSql::new();
     let insert = || domain::sql::Statement {

@@ -44,8 +44,10 @@ test("the API description names every kind of thing", async () => {
   assert.ok(answer.json.paths["/chat"].post);
 });
 
-test("an unknown path is 404", async () => {
-  assertProblem(await hermod.request("GET", "/nothing/here"), 404, "not_found");
+test("an unknown path is 404, and so are the doors of the test bundle", async () => {
+  for (const path of ["/nothing/here", "/__probe/panic", "/__probe/conformance/sql"]) {
+    assertProblem(await hermod.request("GET", path), 404, "not_found");
+  }
 });
 
 test("a known path with another method is 405 and says which are allowed", async () => {

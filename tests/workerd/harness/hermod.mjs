@@ -43,6 +43,7 @@ export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo
       { output: log },
     );
 
+  const twins = [];
   const hermod = {
     state, secrets, control,
     worker: await launch(),
@@ -60,9 +61,15 @@ export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo
       await hermod.worker.kill();
       hermod.worker = await launch();
     },
+    /** A second process on the same state, which knows nothing of the first. Gives its {url, kill}. */
+    async twin() {
+      const twin = await launch();
+      twins.push(twin);
+      return twin;
+    },
     async stop() {
       await control.stop();
-      await hermod.worker.stop();
+      for (const worker of [...twins, hermod.worker]) await worker.stop();
       const text = hermod.logText();
       rmSync(state, { recursive: true, force: true });
       return text;

@@ -1,7 +1,10 @@
 //! The database: one atomic batch at a time.
 
 mod batches;
+mod read_back;
 mod values;
+
+pub use read_back::read_back;
 
 use domain::ports::Sql;
 use domain::sql::{Outcome, Row, Shard, Statement, Value};
