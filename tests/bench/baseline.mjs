@@ -11,17 +11,20 @@ const fresh = (length) => {
   return text;
 };
 
-// Per user: how many turns were replayed, from which counters go on.
+// Per user: how many turns were replayed, from which counters go on, and the binds of the latest.
 const replayed = new Map();
+const latest = new Map();
 
 function values(user, turn) {
   const strings = new Map();
   const now = Date.now();
+  const before = latest.get(user) ?? recipe.users[user].recorded;
   const one = (bind) => {
     if ("constant" in bind) return bind.constant;
     if ("bytes" in bind) return new Uint8Array(bind.bytes);
     if ("counter" in bind) return bind.counter + bind.step * turn;
     if ("time" in bind) return now + bind.time;
+    if ("previous" in bind) return bind.previous.reduce((part, place) => part[place], before);
     if ("text" in bind) {
       let text = bind.text;
       for (const [name, prefix, length] of bind.names) {
@@ -32,7 +35,9 @@ function values(user, turn) {
     }
     throw new Error("a bind of no known kind");
   };
-  return recipe.users[user].map((batch) => batch.map((binds) => binds.map(one)));
+  const binds = recipe.users[user].batches.map((batch) => batch.map((list) => list.map(one)));
+  latest.set(user, binds);
+  return binds;
 }
 
 export default {
@@ -48,7 +53,12 @@ export default {
         return binds[index][at].length > 0 ? statement.bind(...binds[index][at]) : statement;
       }));
     let last;
-    for (let index = 0; index < recipe.critical; index += 1) last = await run(index);
+    // A refusal means that the recipe does not fit: the bench stops at it.
+    try {
+      for (let index = 0; index < recipe.critical; index += 1) last = await run(index);
+    } catch (error) {
+      return new Response(`${error.message} at ${JSON.stringify(binds)}`, { status: 500 });
+    }
     for (let index = recipe.critical; index < recipe.batches.length; index += 1) context.waitUntil(run(index));
     return Response.json({ reply: body.message, statements: last.length });
   },

@@ -113,7 +113,7 @@ async function main() {
     for (const name of ["hermod", "baseline"]) {
       const result = await measure[name](milliseconds);
       report(name, result);
-      if (Object.keys(result.statuses).some((status) => status !== "200")) throw new Error(`${name} answered something else than 200`);
+      if (Object.keys(result.statuses).some((status) => status !== "200")) throw new Error(`${name} answered: ${result.refusal}`);
       results[name].push(result);
     }
   }

@@ -17,29 +17,39 @@ const split = (name) => {
   return [name, prefix, name.length - prefix.length];
 };
 
-/** One bind as the baseline makes it. `steps` is how many turns lie between the two recordings. */
-function bindOf(value, before, startedAt) {
-  if (value?.bytes) return { bytes: value.bytes };
-  if (isTime(value) && value !== before) return { time: value - startedAt };
-  if (typeof value === "number" && typeof before === "number" && value !== before) {
-    return { counter: value, step: value - before };
-  }
-  if (typeof value === "string" && value !== before) {
-    // Times inside JSON stay as recorded; only names must never repeat.
-    const names = freshNames(value, typeof before === "string" ? before : "").map(split);
-    return { text: value, names };
-  }
-  return { constant: value };
-}
+/** Every bind of a turn with its place: [value, [batch, statement, bind]]. */
+const placed = (turn) =>
+  turn.flatMap((batch, index) => batch.statements.flatMap(({ binds }, at) => binds.map((value, place) => [value, [index, at, place]])));
+const at = (turn, [index, statement, place]) => turn[index].statements[statement].binds[place];
 
-function bindsOf(turn, before) {
-  const times = turn.flatMap((batch) => batch.statements.flatMap(({ binds }) => binds.filter(isTime)));
-  const startedAt = Math.max(...times);
-  return turn.map((batch, index) =>
-    batch.statements.map((statement, at) =>
-      statement.binds.map((value, place) => bindOf(value, before[index].statements[at].binds[place], startedAt)),
+/** What one turn's binds are made of, by comparison with the turn before. */
+function recipeOf(before, turn) {
+  const moved = placed(turn).filter(([value, place]) => isTime(value) && value !== at(before, place));
+  const old = new Map(placed(before).filter(([value]) => isTime(value)));
+  // A time of the turn before is what this one expects to find; every other one that moved is its own.
+  const own = moved.filter(([value]) => !old.has(value));
+  const start = Math.min(...own.map(([value]) => value));
+  const isOwn = new Set(own.map(([, place]) => place.join()));
+  const source = (value) => placed(before).find(([known, place]) => known === value && isOwn.has(place.join()))?.[1];
+
+  const bindOf = (value, place) => {
+    const earlier = at(before, place);
+    if (value?.bytes) return { bytes: value.bytes };
+    if (value === earlier) return { constant: value };
+    if (isTime(value)) return isOwn.has(place.join()) ? { time: value - start } : { previous: source(value) };
+    if (typeof value === "number" && typeof earlier === "number") return { counter: value, step: value - earlier };
+    if (typeof value === "string") {
+      // Times inside JSON stay as recorded; only names must never repeat.
+      return { text: value, names: freshNames(value, typeof earlier === "string" ? earlier : "").map(split) };
+    }
+    return { constant: value };
+  };
+  return {
+    recorded: turn.map((batch) => batch.statements.map(({ binds }) => binds.map((value) => (isTime(value) ? value : null)))),
+    batches: turn.map((batch, index) =>
+      batch.statements.map(({ binds }, statement) => binds.map((value, place) => bindOf(value, [index, statement, place]))),
     ),
-  );
+  };
 }
 
 const shape = (turn) => JSON.stringify(turn.map((batch) => batch.statements.map(({ sql }) => sql)));
@@ -55,6 +65,6 @@ export function makeRecipe(recordings, critical) {
   return {
     batches: example.map((batch) => batch.statements.map(({ sql }) => sql)),
     critical,
-    users: recordings.map(([before, turn]) => bindsOf(turn, before)),
+    users: recordings.map(([before, turn]) => recipeOf(before, turn)),
   };
 }

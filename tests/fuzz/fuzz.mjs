@@ -1,7 +1,7 @@
 // Random and damaged requests against the bundle. Fails when one of them gets a 5xx other than 503, when the log shows
 // a panic, when the service no longer answers, or when too few requests got past authentication and limits for the run
 // to mean anything. Prints how often each route answered with each status.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
 import { ROOT } from "../../scripts/lib/runtime.mjs";
@@ -18,6 +18,8 @@ const { values } = parseArgs({
 const total = Number(values.requests);
 const seed = Number(values.seed);
 const CONNECTIONS = 16;
+// What a request counts as that got no answer.
+const SILENCE = 999;
 const TOKEN_LIFE_MS = 8 * 60_000;
 
 const hermod = await startHermod({ vars: { MODEL_DEADLINE_MS: "5000" } });
@@ -72,7 +74,7 @@ function send(bytes) {
       socket.destroy();
       resolve(Number(text.match(/^HTTP\/1\.1 (\d{3})/)?.[1] ?? 0));
     };
-    socket.setTimeout(20_000, () => { text ||= "HTTP/1.1 999 silence"; finish(); });
+    socket.setTimeout(10_000, () => { text ||= `HTTP/1.1 ${SILENCE} silence`; finish(); });
     socket.on("data", (chunk) => (text.length < 64 ? (text += chunk.toString("latin1").slice(0, 64)) : undefined));
     socket.on("close", finish);
     socket.on("error", finish);
@@ -88,8 +90,9 @@ async function mutated(count) {
   const worker = async () => {
     while (left > 0) {
       left -= 1;
-      const bytes = damage(random, random.pick(await goodRequests(turnId)));
+      const { bytes, mayStayUnanswered } = damage(random, random.pick(await goodRequests(turnId)));
       const status = await send(bytes);
+      if (status === SILENCE && mayStayUnanswered) continue;
       if (status >= 500 && status !== 503) bad.push({ status, request: bytes.toString("latin1").replace(/Bearer [^\r]*/, "Bearer …").slice(0, 600) });
     }
   };
@@ -97,24 +100,34 @@ async function mutated(count) {
   return bad;
 }
 
-/** The description's own fuzzer, once as a user and once as an operator. */
+/** Runs a program and gives what it printed. This process must go on meanwhile: it answers the Worker's requests. */
+function output(program, args, cwd) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+    let text = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (text += chunk));
+    child.once("error", reject);
+    child.once("close", () => resolve(text));
+  });
+}
+
+/**
+ * The description's own fuzzer, once as a user and once as an operator. Its verdict is not asked for: it counts an
+ * intended 503 as a failure, and the log below decides.
+ */
 async function described(count) {
-  const each = Math.max(10, Math.ceil(count / 60));
-  let ok = true;
+  const each = Math.max(10, Math.ceil(count / 32));
   for (const [who, filter] of [["user", ["--exclude-path-regex", "^/internal/"]], ["operator", ["--include-path-regex", "^/internal/"]]]) {
     mintedAt = 0;
     const token = (await freshTokens())[who];
-    const run = spawnSync(values.schemathesis, [
+    const text = await output(values.schemathesis, [
       "run", `${hermod.url}/openapi.json`, "--checks", "not_a_server_error", "--phases", "coverage,fuzzing", "--mode", "all",
-      "--max-examples", String(each), "--workers", "2", "--seed", String(seed), "--continue-on-failure", "--no-color",
+      "--max-examples", String(each), "--workers", "4", "--seed", String(seed), "--continue-on-failure", "--no-color",
       "--suppress-health-check", "all", "--warnings", "off", "-H", `Authorization: Bearer ${token}`, ...filter,
-    ], { encoding: "utf8", maxBuffer: 1 << 28, cwd: hermod.state });
-    const text = `${run.stdout}\n${run.stderr}`;
-    console.log(text.split("\n").filter((line) => /test cases|passed|failed|Server error|error/i.test(line)).slice(-12).map((line) => `    ${line}`).join("\n"));
-    // Its one check also counts an intended 503 as a failure; the log below decides.
-    if (run.status === null || run.status > 1) ok = false;
+    ], hermod.state);
+    const summary = text.split("\n").filter((line) => /generated|Server error|No such option|Usage/.test(line));
+    console.log(summary.slice(0, 12).map((line) => `    as ${who}: ${line.trim()}`).join("\n"));
   }
-  return ok;
 }
 
 const lines = () => hermod.logText().split("\n").flatMap((line) => {
@@ -124,10 +137,9 @@ const lines = () => hermod.logText().split("\n").flatMap((line) => {
 
 console.log(`seed ${seed}`);
 const start = lines().length;
-let described_ok = true;
 if (values.schemathesis) {
   console.log("from the API description (schemathesis):");
-  described_ok = await described(Math.ceil(total / 3));
+  await described(Math.ceil(total / 3));
 }
 const fromDescription = lines().length - start;
 console.log(`    ${fromDescription} requests reached the Worker`);
@@ -163,7 +175,7 @@ const failures = [
   [panics.length > 0, "the log shows a panic"],
   [alive.status !== 200, `the service is not ready afterwards (${alive.status})`],
   [share < 0.5, "fewer than half of the requests got past authentication and limits"],
-  [!described_ok, "schemathesis itself failed"],
+  [values.schemathesis && fromDescription < total / 10, "schemathesis made too few requests"],
 ].filter(([failed]) => failed);
 for (const [, why] of failures) console.error(`error: ${why}`);
 process.exit(failures.length > 0 ? 1 : 0);

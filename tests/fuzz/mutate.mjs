@@ -63,7 +63,10 @@ export function bytesOf({ method, path, headers, body }) {
 
 const DAMAGED_HEADERS = ["accept", "content-type", "idempotency-key", "traceparent", "x-request-id", "origin", "authorization", "cf-connecting-ip", "accept-encoding"];
 
-/** One damaged request out of a good one. Most of the damage goes where the program itself has to look. */
+/**
+ * One damaged request out of a good one. Most of the damage goes where the program itself has to look. A request whose
+ * length no longer fits may wait for bytes that never come.
+ */
 export function damage(random, good) {
   const request = { ...good, headers: { ...good.headers } };
   const kind = random.below(100);
@@ -78,7 +81,10 @@ export function damage(random, good) {
     const value = random.chance(50) ? random.pick(ODD_TEXTS) : mutateBytes(random, Buffer.from(request.headers[name] ?? "x")).toString("latin1");
     request.headers[name] = value.replace(/[\r\n\0]/g, "");
   } else {
-    return mutateBytes(random, bytesOf(request));
+    // The request line and the host stay: what is wrong there the runtime answers itself, before the program.
+    const bytes = bytesOf(request);
+    const head = bytes.indexOf("localhost\r\n") + "localhost\r\n".length;
+    return { bytes: Buffer.concat([bytes.subarray(0, head), mutateBytes(random, bytes.subarray(head))]), mayStayUnanswered: true };
   }
-  return bytesOf(request);
+  return { bytes: bytesOf(request), mayStayUnanswered: false };
 }
