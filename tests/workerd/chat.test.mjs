@@ -148,6 +148,9 @@ test("a model that fails ends the turn honestly, and the failure is replayed", a
   assert.equal(again.headers.get("idempotency-replayed"), "true");
   assert.equal(again.json.new_key_required, true);
   assert.equal(model.callsFor(question), 1);
+  const { events } = (await readTurn(first.json.turn_id)).json;
+  const { metadata } = events.find(({ type }) => type === "generation_failed");
+  assert.deepEqual(metadata, { error_code: "generation_failed", model_fault: "rejected" });
   model.behave(() => undefined);
 });
 

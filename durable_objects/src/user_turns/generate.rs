@@ -6,7 +6,7 @@ use std::rc::Rc;
 use domain::guard::Guard;
 use domain::ids::TurnId;
 use domain::keys::{Aad, DataKey};
-use domain::model::{Completion, Halt, ModelError, Prompt};
+use domain::model::{Completion, Halt, ModelError, ModelFault, Prompt};
 use domain::ports::{Checkpoint, Clock};
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{AnswerUsage, ChatAnswer, ChatRefusal, Costs, Frame, Handover};
@@ -115,7 +115,7 @@ impl<P: Ports> UserTurns<P> {
     ) -> Result<ChatAnswer, Ended> {
         self.ports.checkpoint().reach("model_call_started").await;
         let Some(prompt) = prompt(started, key) else {
-            return self.fail(run, epoch, FailureCode::SubjectDeleted, costs).await;
+            return self.fail(run, epoch, FailureCode::SubjectDeleted, None, costs).await;
         };
         match self.call_model(run, epoch, &prompt, listener, costs).await {
             Ok(completion) => {
@@ -128,7 +128,7 @@ impl<P: Ports> UserTurns<P> {
                 let context_revision = match stored {
                     Ok(revision) => revision,
                     Err(DbError::Refused(Guard::KeyLive)) => {
-                        return self.fail(run, epoch, FailureCode::SubjectDeleted, costs).await;
+                        return self.fail(run, epoch, FailureCode::SubjectDeleted, None, costs).await;
                     }
                     Err(DbError::Refused(_)) => return Err(self.lost()),
                     Err(error) => return Err(Ended::Db(error)),
@@ -148,15 +148,18 @@ impl<P: Ports> UserTurns<P> {
                     reply: completion.text,
                 })
             }
-            Err(ModelError::Halted) => Err(self.lost()),
-            Err(ModelError::Timeout) => self.fail(run, epoch, FailureCode::GenerationTimeout, costs).await,
-            Err(
-                ModelError::RateLimited { .. }
-                | ModelError::Unavailable
-                | ModelError::Rejected
-                | ModelError::Malformed
-                | ModelError::TooLong,
-            ) => self.fail(run, epoch, FailureCode::GenerationFailed, costs).await,
+            Err(error) => {
+                let code = match error {
+                    ModelError::Halted => return Err(self.lost()),
+                    ModelError::Timeout => FailureCode::GenerationTimeout,
+                    ModelError::RateLimited { .. }
+                    | ModelError::Unavailable
+                    | ModelError::Rejected
+                    | ModelError::Malformed
+                    | ModelError::TooLong => FailureCode::GenerationFailed,
+                };
+                self.fail(run, epoch, code, error.fault(), costs).await
+            }
         }
     }
 
@@ -170,9 +173,10 @@ impl<P: Ports> UserTurns<P> {
         run: &Run,
         epoch: i64,
         code: FailureCode,
+        model_fault: Option<ModelFault>,
         costs: &Rc<Cell<Costs>>,
     ) -> Result<ChatAnswer, Ended> {
-        let batch = failure::fail_run(run, epoch, code, self.ports.clock().now());
+        let batch = failure::fail_run(run, epoch, code, model_fault, self.ports.clock().now());
         match self.write_end(batch, &run.turn_id, code, costs).await {
             Ok(()) => Err(Ended::Failed(code)),
             Err(DbError::Refused(_)) => Err(self.lost()),

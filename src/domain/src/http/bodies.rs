@@ -168,12 +168,16 @@ fn is_locale(text: &str) -> bool {
         && text.split('-').all(subtag)
 }
 
-/// By its form only: parts of letters, digits and `_+-` between slashes, the first character a letter.
+/// By its form only: up to three parts of at most 14 letters, digits and `_+-` between slashes, as the time zone
+/// database names its zones, the first character a letter. The name is kept in the clear, so there is no room for prose.
 fn is_timezone(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'-');
     text.len() <= TIMEZONE_MAX
         && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
-        && text.split('/').all(|part| !part.is_empty() && part.bytes().all(plain))
+        && text.split('/').count() <= 3
+        && text
+            .split('/')
+            .all(|part| (1..=14).contains(&part.len()) && part.bytes().all(plain))
 }
 
 #[cfg(test)]
@@ -232,6 +236,9 @@ mod tests {
             (r#"{"message":"x","locale":"en_GB"}"#, "locale must"),
             (r#"{"message":"x","timezone":"../etc/passwd"}"#, "timezone must"),
             (r#"{"message":"x","timezone":"Europe//Berlin"}"#, "timezone must"),
+            (r#"{"message":"x","timezone":"My_name_is_a_secret"}"#, "timezone must"),
+            (r#"{"message":"x","timezone":"A/B/C/D"}"#, "timezone must"),
+            (r#"{"message":"x","timezone":"America/Argentina/ComodRivadavia"}"#, ""),
             (r#"{"message":"x","role":"admin"}"#, "The body has a member"),
         ] {
             match chat_problem(body) {

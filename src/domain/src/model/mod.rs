@@ -165,17 +165,29 @@ pub enum ModelError {
     Halted,
 }
 
+/// The kind of a [`ModelError`], as it stands in the ledger and in metrics: constant and free of content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFault {
+    Timeout,
+    RateLimited,
+    Unavailable,
+    Rejected,
+    Malformed,
+    TooLong,
+}
+
 impl ModelError {
-    /// A constant, content-free name for events and metrics.
-    pub const fn code(self) -> &'static str {
+    /// What the provider did wrong; nothing when the caller itself wanted no more.
+    pub const fn fault(self) -> Option<ModelFault> {
         match self {
-            Self::Timeout => "model_timeout",
-            Self::RateLimited { .. } => "model_rate_limited",
-            Self::Unavailable => "model_unavailable",
-            Self::Rejected => "model_rejected",
-            Self::Malformed => "model_malformed",
-            Self::TooLong => "model_too_long",
-            Self::Halted => "model_halted",
+            Self::Timeout => Some(ModelFault::Timeout),
+            Self::RateLimited { .. } => Some(ModelFault::RateLimited),
+            Self::Unavailable => Some(ModelFault::Unavailable),
+            Self::Rejected => Some(ModelFault::Rejected),
+            Self::Malformed => Some(ModelFault::Malformed),
+            Self::TooLong => Some(ModelFault::TooLong),
+            Self::Halted => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::ModelFault;
 use crate::time::Timestamp;
 use crate::turn::{EventType, FailureCode};
 
@@ -39,6 +40,9 @@ pub struct Metadata {
     pub new_session: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error_code: Option<FailureCode>,
+    /// What the model's provider did wrong, where that was the cause.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model_fault: Option<ModelFault>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub input_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

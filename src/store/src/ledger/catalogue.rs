@@ -93,7 +93,7 @@ fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
     all.extend(run::mark_shown(&run, 1, now));
     all.extend(run::persist(&run, 1, &answer, now));
     all.push(run::stored_by_run(&run));
-    all.extend(failure::fail_run(&run, 1, FailureCode::GenerationFailed, now));
+    all.extend(failure::fail_run(&run, 1, FailureCode::GenerationFailed, None, now));
     all.extend(failure::fail_idle(user, turn, Status::Processing, 1, lost, now));
     Some(all)
 }

@@ -2,6 +2,7 @@
 
 use domain::guard::Guard;
 use domain::ids::{TurnId, UserId};
+use domain::model::ModelFault;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 use domain::turn::event::{Actor, Event, Metadata};
@@ -11,9 +12,16 @@ use crate::ledger::run::{Run, line_free, run_held};
 use crate::ledger::{append_events, epoch_current};
 
 /// Ends the run's turn in failure and frees the line. Refused by `epoch_current` or `run_held`.
-pub fn fail_run(run: &Run, epoch: i64, code: FailureCode, now: Timestamp) -> Vec<Statement> {
+pub fn fail_run(
+    run: &Run,
+    epoch: i64,
+    code: FailureCode,
+    model_fault: Option<ModelFault>,
+    now: Timestamp,
+) -> Vec<Statement> {
     let failed = Metadata {
         error_code: Some(code),
+        model_fault,
         ..Metadata::default()
     };
     let events = [
