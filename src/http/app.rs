@@ -12,9 +12,11 @@ use domain::ports::Clock;
 use domain::problem::{Code, Problem};
 use domain::rate::{PerMinute, RateLimiter};
 use domain::settings::{Environment, Settings};
+use domain::sql::{NotStarted, Outcome};
 use domain::time::Millis;
 use worker::Env;
 
+use super::request::Arrival;
 use super::upstream_keys::UpstreamKeys;
 use crate::platform::checkpoint::ServiceCheckpoint;
 use crate::platform::clock::WorkerClock;
@@ -90,5 +92,13 @@ impl App {
             breaker: Rc::default(),
             upstream_keys: UpstreamKeys::default(),
         }))
+    }
+}
+
+/// Learns from a refusal that the database is overloaded, also where the user's object met it and not this isolate.
+pub fn learn(arrival: &Arrival, code: Code) {
+    if let (Code::Overloaded, Ok(app)) = (code, App::of_isolate(&arrival.env)) {
+        let report = Outcome::NotStarted(NotStarted::Overloaded);
+        app.breaker.borrow_mut().observe(&report, app.clock.now());
     }
 }

@@ -45,6 +45,9 @@ pub async fn dispatch(request: Request, env: Env, context: Context) -> worker::R
         .catch_unwind()
         .await
         .unwrap_or_else(|_| Err(Problem::new(Code::Internal)));
+    if let Err(problem) = &outcome {
+        app::learn(&arrival, problem.code);
+    }
     let (reply, code) = match outcome {
         Ok(reply) => (reply, None),
         Err(problem) => (problem::reply(&problem, &arrival, &matched), Some(problem.code)),
