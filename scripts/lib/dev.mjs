@@ -101,7 +101,9 @@ async function run() {
     { output: values.detach ? logFile : undefined },
   ).catch((error) => fail(error.message.split("\n")[0], `The log: ${logFile}. Another --port helps when the port is taken.`));
 
+  let ending = false;
   const end = async () => {
+    ending = true;
     await worker.stop();
     rmSync(readyFile, { force: true });
     process.exit(0);
@@ -127,6 +129,7 @@ async function run() {
   }
   console.log("Ctrl-C ends it. What the Worker logs follows.\n");
   worker.exited.then(() => {
+    if (ending) return;
     rmSync(readyFile, { force: true });
     fail("the Worker's process ended by itself", `The log: ${logFile}`);
   });
