@@ -1,5 +1,6 @@
 //! The native test binary.
 
+mod chat;
 mod conformance;
 mod http;
 mod identity;
