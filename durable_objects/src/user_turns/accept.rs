@@ -75,6 +75,7 @@ impl<P: Ports> UserTurns<P> {
 
     async fn accept(self: &Rc<Self>, command: &ChatCommand, listener: &Listener) -> Result<Accepted, NotAccepted> {
         let full = self.state.borrow().line.waiting() >= self.config.line_max;
+        let mut disowned = false;
         for attempt in 0..TRIES {
             // With a full line the ledger is asked first: the message may be one that is answered already.
             let known = if attempt == 0 && !full {
@@ -106,12 +107,17 @@ impl<P: Ports> UserTurns<P> {
                     self.ports.checkpoint().reach("ingress_committed").await;
                     return Ok(Accepted::Turn(place));
                 }
+                // The token was read as current and refused again: what no longer counts is the person it speaks for.
+                Err(DbError::Refused(Guard::TokenCurrent)) if disowned => {
+                    let own = command.context.principal.user().is_some();
+                    return Err(if own { Code::TokenStale } else { Code::Forbidden }.into());
+                }
+                Err(DbError::Refused(Guard::TokenCurrent)) => {
+                    disowned = true;
+                    self.forget();
+                }
                 Err(DbError::Refused(
-                    Guard::TokenCurrent
-                    | Guard::KeyLive
-                    | Guard::EpochCurrent
-                    | Guard::KeyUnused
-                    | Guard::SessionCurrent,
+                    Guard::KeyLive | Guard::EpochCurrent | Guard::KeyUnused | Guard::SessionCurrent,
                 )) => self.forget(),
                 Err(error) => return Err(error.into()),
             }
