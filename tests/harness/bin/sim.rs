@@ -13,7 +13,7 @@ use harness::world::shrink;
 const PORTION: u64 = 100;
 
 struct Options {
-    seeds: u64,
+    seeds: Option<u64>,
     from: u64,
     dropped: Option<Guard>,
     shrink: bool,
@@ -23,7 +23,7 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
-        seeds: 100,
+        seeds: None,
         from: 0,
         dropped: None,
         shrink: false,
@@ -35,7 +35,7 @@ fn options() -> Result<Options, String> {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is not a number"));
         match argument.as_str() {
-            "--seeds" => options.seeds = number(value()?)?,
+            "--seeds" => options.seeds = Some(number(value()?)?),
             "--from" => options.from = number(value()?)?,
             "--drop-guard" => {
                 let label = value()?;
@@ -66,11 +66,12 @@ fn print(report: &Report, quiet: bool) {
 /// Prints for each guard a world that breaks a rule without it; false when one is not missed.
 fn soak(options: &Options) -> bool {
     let mut all_needed = true;
+    let seeds = options.seeds.unwrap_or(4_000);
     for guard in Guard::ALL {
-        match failing_seed(options.from..options.from + options.seeds, *guard) {
+        match failing_seed(options.from..options.from + seeds, *guard) {
             Some((seed, rule)) => println!("guard {}: failing seed {seed} ({rule})", guard.label()),
             None => {
-                println!("guard {}: none of {} worlds misses it", guard.label(), options.seeds);
+                println!("guard {}: none of {seeds} worlds misses it", guard.label());
                 all_needed = false;
             }
         }
@@ -81,11 +82,14 @@ fn soak(options: &Options) -> bool {
 fn walk(options: &Options) -> bool {
     let mut total = Report::default();
     let mut failed = Vec::new();
-    let end = options.from + options.seeds;
+    let seeds = options.seeds.unwrap_or(100);
+    let end = options.from + seeds;
+    let mut turns = Vec::new();
     for from in (options.from..end).step_by(PORTION as usize) {
         for report in live(from..end.min(from + PORTION), options.dropped) {
             print(&report, options.quiet);
             total.add(&report);
+            turns.push(report.turns);
             let Some(first) = report.violations.first() else {
                 continue;
             };
@@ -97,9 +101,12 @@ fn walk(options: &Options) -> bool {
         }
     }
     println!(
-        "{} seeds from {}: {} turns, {} model calls, {} objects killed, {} batches, {} steps",
-        options.seeds, options.from, total.turns, total.model_calls, total.killed, total.batches, total.steps
+        "{seeds} seeds from {}: {} turns, {} model calls, {} objects killed, {} batches, {} steps",
+        options.from, total.turns, total.model_calls, total.killed, total.batches, total.steps
     );
+    turns.sort_unstable();
+    let (least, middle, most) = (turns.first(), turns.get(turns.len() / 2), turns.last());
+    println!("turns per seed: least {least:?}, median {middle:?}, most {most:?}");
     println!("turns ended: {:?}", total.turn_endings);
     println!("requests ended: {:?}", total.request_endings);
     println!("guards that refused: {:?}", total.refusals);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use domain::auth::Principal;
 use domain::http::context::{Channel, RequestContext};
-use domain::ids::{RequestId, TurnId};
+use domain::ids::{ConversationId, RequestId, TurnId};
 use domain::ports::Clock;
 use domain::sql::Value;
 use domain::time::{Millis, Timestamp};
@@ -20,7 +20,7 @@ use store::idempotency::KeyUse;
 
 use crate::executor::{SimClock, WORLD_START};
 use crate::world::World;
-use crate::world::plan::{Leave, Send};
+use crate::world::plan::{Conversation, Leave, Send};
 use crate::world::record::{Attempt, Ending, words};
 
 /// How long a request may take before the service gives it up.
@@ -66,8 +66,12 @@ fn context(world: &World, send: &Send, principal: Principal, now: Timestamp) -> 
         principal,
         user_id: person.user.clone(),
         family_id: person.family.clone(),
-        channel: Channel::Direct,
-        gateway_id: None,
+        channel: if send.gateway {
+            Channel::Telegram
+        } else {
+            Channel::Direct
+        },
+        gateway_id: send.gateway.then(|| world.people.gateway.clone()),
         locale: None,
         timezone: None,
         received_at: now,
@@ -79,21 +83,41 @@ fn context(world: &World, send: &Send, principal: Principal, now: Timestamp) -> 
     }
 }
 
+/// The id of the conversation that the message names.
+fn named_conversation(world: &World, send: &Send) -> Option<ConversationId> {
+    let own = "SELECT conversation_id FROM conversations WHERE user_id = ?1 AND (gateway_id IS NOT NULL) = ?2";
+    let foreign = "SELECT conversation_id FROM conversations WHERE user_id <> ?1 OR (gateway_id IS NOT NULL) <> ?2";
+    let sql = match send.conversation {
+        Conversation::Unnamed => return None,
+        Conversation::Own => own,
+        Conversation::Foreign => foreign,
+    };
+    let who = Value::from(&world.people.all[send.user].user);
+    let rows = world.sql.database().query(sql, &[who, send.gateway.into()]);
+    let found = rows
+        .first()
+        .and_then(|row| ConversationId::parse(row.text("conversation_id").ok()?).ok());
+    // Where there is none, the client makes one up.
+    found.or_else(|| ConversationId::parse("conv_00madeup").ok())
+}
+
 async fn request(world: &Rc<World>, send: &Send) -> Ending {
     let now = SimClock::exact(&world.executor).now();
     let person = &world.people.all[send.user];
-    let principal = if send.old_token {
-        person.first_token.clone()
-    } else {
-        person.fresh_token(world.sql.database(), now)
+    let principal = match (send.gateway, send.old_token) {
+        (false, false) => person.fresh_token(world.sql.database(), now),
+        (false, true) => person.first_token.clone(),
+        (true, false) => world.people.gateway_token(world.sql.database(), now),
+        (true, true) => world.people.first_gateway_token.clone(),
     };
+    let request_hash = format!("body {} {:?}", send.variant, send.conversation);
     let context = context(world, send, principal.clone(), now);
     world.watch.expect_turn(&context.turn_id, send.user, principal);
     let command = ChatCommand {
         context,
-        conversation_id: None,
-        message: words(send.user, send.key, send.variant),
-        request_hash: format!("body {}", send.variant),
+        conversation_id: named_conversation(world, send),
+        message: words(send),
+        request_hash: request_hash.clone(),
         stream: send.stream,
     };
     let (frames, receiver) = mpsc::unbounded();
@@ -111,6 +135,9 @@ async fn request(world: &Rc<World>, send: &Send) -> Ending {
         user: send.user,
         key: send.key,
         variant: send.variant,
+        gateway: send.gateway,
+        request_hash,
+        words: words(send),
         told_turn: None,
         shown: Vec::new(),
         ending: Ending::Left,

@@ -184,6 +184,25 @@ impl World {
             }
             Act::Suspend { user } => set(user, "UPDATE users SET status = 'suspended' WHERE user_id = ?1"),
             Act::Reinstate { user } => set(user, "UPDATE users SET status = 'active' WHERE user_id = ?1"),
+            Act::Family { user, active } => {
+                let status = if active { "active" } else { "suspended" };
+                let family = Value::from(&self.people.all[user].family);
+                database.query(
+                    "UPDATE families SET status = ?2 WHERE family_id = ?1",
+                    &[family, status.into()],
+                );
+            }
+            Act::RevokeTokens { user } => {
+                let person = Value::from(&self.people.all[user].user);
+                let sql = "UPDATE users SET tokens_valid_from = ?2 WHERE user_id = ?1";
+                database.query(sql, &[person, now.into()]);
+            }
+            Act::RevokeAllTokens => {
+                database.query("UPDATE meta SET tokens_valid_from = ?1", &[now.into()]);
+            }
+            Act::ReviseGateway => {
+                database.execute("UPDATE gateways SET authorization_revision = authorization_revision + 1");
+            }
             Act::DestroyKey { user } => {
                 let subject = KeySubject::User(self.people.all[user].user.clone());
                 database.run(Shard::Directory, &[store::keys::destroy_key(&subject, now)]);

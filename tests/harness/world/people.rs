@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use domain::auth::{AuthMethod, Principal, Role, Scope, Subject};
-use domain::ids::{DataKeyId, FamilyId, TokenId, UserId};
+use domain::ids::{DataKeyId, FamilyId, GatewayId, TokenId, UserId};
 use domain::keys::{Aad, DataKey, KeySubject, MasterSecrets};
 use domain::ports::Clock;
 use domain::sql::{Shard, Statement, Value};
@@ -29,6 +29,9 @@ pub struct Person {
 /// All users: two to a family.
 pub struct People {
     pub secrets: Rc<MasterSecrets>,
+    /// Speaks for every family.
+    pub gateway: GatewayId,
+    pub first_gateway_token: Principal,
     pub all: Vec<Person>,
 }
 
@@ -36,10 +39,50 @@ impl People {
     pub fn settle(executor: &Executor, database: &Database, count: usize) -> Self {
         let secrets = Rc::new(MasterSecrets::from_json(SECRETS).expect("a master secret"));
         let now = SimClock::exact(executor).now();
+        let gateway = GatewayId::parse("gateway_000").expect("an id");
+        database.execute(&format!(
+            "INSERT INTO gateways (gateway_id, scopes, channels, production, assertion_jwk, status,
+               authorization_revision, created_at, updated_at)
+             VALUES ('{gateway}', '[]', '[]', 0, '{{}}', 'active', 1, 0, 0)"
+        ));
+        let first_gateway_token = gateway_token(&gateway, 1, now);
         let all = (0..count)
             .map(|at| settle(executor, database, &secrets, now, at))
             .collect();
-        Self { secrets, all }
+        Self {
+            secrets,
+            gateway,
+            first_gateway_token,
+            all,
+        }
+    }
+
+    /// The token that the gateway would be issued now.
+    pub fn gateway_token(&self, database: &Database, now: Timestamp) -> Principal {
+        let rows = database.query("SELECT authorization_revision AS v FROM gateways", &[]);
+        gateway_token(
+            &self.gateway,
+            rows.first().expect("a gateway").integer("v").expect("a revision"),
+            now,
+        )
+    }
+
+    /// Whether a message of `user` may be taken with `token` at this moment, by what the directory says.
+    pub fn is_current(&self, database: &Database, user: usize, token: &Principal) -> bool {
+        let sql = "SELECT u.status AS user_status, f.status AS family_status, u.authorization_revision,
+                     u.tokens_valid_from AS user_from, m.tokens_valid_from AS all_from,
+                     g.authorization_revision AS gateway_revision
+                   FROM users u JOIN families f ON f.family_id = u.family_id, meta m, gateways g WHERE u.user_id = ?1";
+        let rows = database.query(sql, &[Value::from(&self.all[user].user)]);
+        let row = rows.first().expect("a user");
+        let issued = token.issued_at.as_millis();
+        let since = |column: &str| row.integer(column).is_ok_and(|from| from <= issued);
+        let own = match token.subject {
+            Subject::User(_) => row.integer("authorization_revision") == Ok(token.revision) && since("user_from"),
+            Subject::Gateway(_) => row.integer("gateway_revision") == Ok(token.revision),
+            Subject::Operator(_) => false,
+        };
+        own && since("all_from") && row.text("user_status") == Ok("active") && row.text("family_status") == Ok("active")
     }
 
     /// What the ledger holds in a sealed message of `turn`.
@@ -104,6 +147,24 @@ fn token(user: &UserId, family: &FamilyId, revision: i64, now: Timestamp) -> Pri
     }
 }
 
+fn gateway_token(gateway: &GatewayId, revision: i64, now: Timestamp) -> Principal {
+    let issued_at = Timestamp::from_millis(now.as_secs() * 1_000);
+    Principal {
+        subject: Subject::Gateway(gateway.clone()),
+        family: None,
+        roles: vec![],
+        scopes: vec![Scope::Chat],
+        jti: TokenId::parse("jwt_00simulated").expect("an id"),
+        auth_method: AuthMethod::GatewayService,
+        gateway: Some(gateway.clone()),
+        revision,
+        issued_at,
+        expires_at: issued_at.plus(Millis::from_mins(15)),
+        idp: None,
+        idp_sub: None,
+    }
+}
+
 impl Person {
     /// The token that the user would be issued now.
     pub fn fresh_token(&self, database: &Database, now: Timestamp) -> Principal {
@@ -115,16 +176,5 @@ impl Person {
             .integer("authorization_revision")
             .expect("a revision");
         token(&self.user, &self.family, revision, now)
-    }
-
-    /// Whether `token` counts at this moment, by what the directory says.
-    pub fn is_current(&self, database: &Database, token: &Principal) -> bool {
-        let sql = "SELECT u.status AS user_status, f.status AS family_status, u.authorization_revision
-                   FROM users u JOIN families f ON f.family_id = u.family_id WHERE u.user_id = ?1";
-        let rows = database.query(sql, &[Value::from(&self.user)]);
-        let row = rows.first().expect("a user");
-        row.text("user_status") == Ok("active")
-            && row.text("family_status") == Ok("active")
-            && row.integer("authorization_revision") == Ok(token.revision)
     }
 }

@@ -56,9 +56,11 @@ impl Step {
             | Act::Revise { user }
             | Act::Suspend { user }
             | Act::Reinstate { user }
+            | Act::Family { user, .. }
+            | Act::RevokeTokens { user }
             | Act::DestroyKey { user }
             | Act::Wake { user } => *user = 0,
-            Act::BumpEpoch | Act::Outage { .. } | Act::Sweep => {}
+            Act::RevokeAllTokens | Act::ReviseGateway | Act::BumpEpoch | Act::Outage { .. } | Act::Sweep => {}
         }
         step
     }
@@ -85,6 +87,14 @@ pub enum Act {
     Suspend { user: usize },
     /// The user is active again.
     Reinstate { user: usize },
+    /// The user's family is suspended, or active again.
+    Family { user: usize, active: bool },
+    /// Tokens that the user has by now no longer count.
+    RevokeTokens { user: usize },
+    /// Tokens that anyone has by now no longer count.
+    RevokeAllTokens,
+    /// The gateway's authorization revision moves.
+    ReviseGateway,
     /// The user's data key is destroyed.
     DestroyKey { user: usize },
     /// The epoch moves, as after a restore.
@@ -111,8 +121,21 @@ pub struct Send {
     pub retries: u32,
     /// Waits first until this long after the user's last message, to meet the boundary of a session.
     pub after_last: Option<i64>,
-    /// Uses the token that the user had at the beginning.
+    /// Uses the token that the sender had at the beginning.
     pub old_token: bool,
+    /// A gateway hands the message in, on another channel, instead of the user's own client.
+    pub gateway: bool,
+    pub conversation: Conversation,
+}
+
+/// Which conversation a message names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conversation {
+    Unnamed,
+    /// The user's own on this channel, once there is one.
+    Own,
+    /// One of another user, or of the same user on another channel.
+    Foreign,
 }
 
 /// When a client hangs up.
@@ -244,12 +267,18 @@ fn send(rng: &Rng, user: usize, keys: &mut u32) -> Send {
         retries: rng.below(4) as u32,
         after_last: rng.chance(80).then(|| 30 * MINUTE + rng.between(-3, 2)),
         old_token: rng.chance(60),
+        gateway: rng.chance(150),
+        conversation: match rng.below(20) {
+            0 | 1 => Conversation::Own,
+            2 => Conversation::Foreign,
+            _ => Conversation::Unnamed,
+        },
     }
 }
 
 fn troubles(rng: &Rng, user: usize, keys: u32) -> Vec<Act> {
     let key = 1 + rng.below(keys.max(1) as usize) as u32;
-    match rng.below(17) {
+    match rng.below(21) {
         0..=3 => vec![Act::Kill {
             user,
             after: rng.below(60) as u32,
@@ -272,6 +301,10 @@ fn troubles(rng: &Rng, user: usize, keys: u32) -> Vec<Act> {
         12 => vec![Act::DestroyKey { user }],
         13 => vec![Act::BumpEpoch],
         14 => vec![Act::Sweep, Act::Sweep],
+        16 => vec![Act::Family { user, active: false }],
+        17 => vec![Act::Family { user, active: true }, Act::Reinstate { user }],
+        18 => vec![Act::RevokeTokens { user }, Act::ReviseGateway],
+        19 => vec![Act::RevokeAllTokens],
         15 => vec![Act::Outage {
             millis: rng.between(100, 120_000),
         }],
@@ -294,6 +327,8 @@ fn disputed_end(rng: &Rng) -> Vec<Step> {
         retries: 0,
         after_last: None,
         old_token: false,
+        gateway: false,
+        conversation: Conversation::Unnamed,
     };
     let dies = begin + rng.between(500, 4_000);
     let acts = [

@@ -6,6 +6,8 @@ use std::fmt;
 use domain::guard::Guard;
 use domain::turn::protocol::{ChatAnswer, ChatRefusal};
 
+use super::plan::Send;
+
 /// A rule that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -60,18 +62,24 @@ pub struct Attempt {
     pub user: usize,
     pub key: u32,
     pub variant: u32,
+    pub gateway: bool,
+    pub request_hash: String,
     /// The turn this request became, as far as the client was told.
     pub told_turn: Option<String>,
     /// The pieces of an answer that were shown, each with the step of the world at which it came.
     pub shown: Vec<(u64, String)>,
     pub ending: Ending,
+    /// What the client said.
+    pub words: String,
     /// Simulated milliseconds from the request to its end.
     pub took: i64,
 }
 
 /// What a client says in a message; no two requests that differ say the same.
-pub fn words(user: usize, key: u32, variant: u32) -> String {
-    format!("<u{user}> message {key}.{variant}")
+pub fn words(send: &Send) -> String {
+    let Send { user, key, variant, .. } = send;
+    let way = if send.gateway { "posts" } else { "says" };
+    format!("<u{user}> {way} {key}.{variant} {:?}", send.conversation)
 }
 
 /// Whose words `text` holds: every word of a user carries their mark.

@@ -120,7 +120,7 @@ impl Watch {
         let Some((user, token)) = tokens.get(turn) else {
             return self.wrong("accept", format!("{turn} was never asked for"));
         };
-        if !self.0.people.all[*user].is_current(database, token) {
+        if !self.0.people.is_current(database, *user, token) {
             self.wrong("stale_token", format!("{turn} was accepted with a stale token"));
         }
     }

@@ -2,7 +2,7 @@
 
 use harness::network::FaultRates;
 use harness::queue::QueueRates;
-use harness::world::plan::{Act, Leave, ModelRates, Plan, Send, Step};
+use harness::world::plan::{Act, Conversation, Leave, ModelRates, Plan, Send, Step};
 use harness::world::run;
 
 fn message(at: i64, key: u32) -> Step {
@@ -15,6 +15,8 @@ fn message(at: i64, key: u32) -> Step {
         retries: 0,
         after_last: None,
         old_token: false,
+        gateway: false,
+        conversation: Conversation::Unnamed,
     };
     Step {
         at,

@@ -8,7 +8,7 @@ use domain::turn::protocol::problem_code;
 
 use super::Turn;
 use crate::world::World;
-use crate::world::record::{Attempt, Ending, marks, words};
+use crate::world::record::{Attempt, Ending, marks};
 
 /// No client waits longer than this for word of its message: the request's deadline, one lease of another run, and the
 /// tries to reach the database.
@@ -27,12 +27,15 @@ pub fn answered_in_time(world: &World) {
 
 pub fn check(world: &World, turns: &[Turn]) {
     let by_id: BTreeMap<&str, &Turn> = turns.iter().map(|turn| (turn.id.as_str(), turn)).collect();
-    let by_key: BTreeMap<(usize, String), &Turn> = turns
+    let by_key: BTreeMap<(usize, &str, String), &Turn> = turns
         .iter()
-        .map(|turn| ((turn.user, turn.key_hash.clone()), turn))
+        .map(|turn| ((turn.user, turn.channel.as_str(), turn.key_hash.clone()), turn))
         .collect();
     for attempt in world.attempts.borrow().iter() {
-        let turn = by_key.get(&(attempt.user, format!("key {}", attempt.key))).copied();
+        let channel = if attempt.gateway { "telegram" } else { "direct" };
+        let turn = by_key
+            .get(&(attempt.user, channel, format!("key {}", attempt.key)))
+            .copied();
         if let Some(told) = &attempt.told_turn
             && turn.is_none_or(|turn| turn.id != *told)
         {
@@ -80,7 +83,7 @@ pub fn check(world: &World, turns: &[Turn]) {
 
 fn check_ending(world: &World, attempt: &Attempt, turn: Option<&Turn>) {
     let name = format!("key {}.{} of user {}", attempt.key, attempt.variant, attempt.user);
-    let mine = turn.filter(|turn| turn.request_hash == format!("body {}", attempt.variant));
+    let mine = turn.filter(|turn| turn.request_hash == attempt.request_hash);
     match &attempt.ending {
         Ending::Answer { answer, .. } => {
             let Some(turn) = mine else {
@@ -107,6 +110,11 @@ fn check_ending(world: &World, attempt: &Attempt, turn: Option<&Turn>) {
                 let reused = turn.is_some() && mine.is_none();
                 world.watch.that(reused, "replay", || {
                     format!("{name} was told that its key was reused, and it was not")
+                });
+            }
+            Code::Forbidden => {
+                world.watch.that(attempt.gateway, "honest_refusal", || {
+                    format!("{name} was told that it may not")
                 });
             }
             _ if refusal.new_key_required => check_failure(world, &name, refusal.code, mine),
@@ -178,10 +186,9 @@ fn check_repeats(world: &World, turns: &[Turn]) {
             .map(|call| call.step)
             .collect();
         let Some(second) = starts.get(1) else { continue };
-        let shown_before = attempts.iter().any(|attempt| {
-            words(attempt.user, attempt.key, attempt.variant) == turn.question
-                && attempt.shown.iter().any(|(step, _)| step < second)
-        });
+        let shown_before = attempts
+            .iter()
+            .any(|attempt| attempt.words == turn.question && attempt.shown.iter().any(|(step, _)| step < second));
         if shown_before {
             world.watch.wrong(
                 "repeated_unseen",

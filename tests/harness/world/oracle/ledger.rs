@@ -45,6 +45,7 @@ fn turn(world: &World, row: &Row) -> Turn {
     Turn {
         user,
         key_hash: text("idempotency_key_hash"),
+        channel: text("channel"),
         request_hash: text("request_hash"),
         conversation: text("conversation_id"),
         session: text("session_id"),
@@ -207,7 +208,10 @@ fn check_order(world: &World, user: usize, own: &[&Turn]) {
             revision = written;
         }
     }
-    let keys: BTreeSet<&String> = own.iter().map(|turn| &turn.key_hash).collect();
+    let keys: BTreeSet<(&str, &str)> = own
+        .iter()
+        .map(|turn| (turn.channel.as_str(), turn.key_hash.as_str()))
+        .collect();
     if keys.len() != own.len() {
         world.watch.wrong(
             "one_turn_per_key",
@@ -245,12 +249,20 @@ fn check_sessions(world: &World, own: &[&Turn]) {
         last.insert(&turn.conversation, (at, &turn.session));
         seen.insert(&turn.session);
     }
-    if last.len() > 1 {
-        world.watch.wrong(
-            "session_gap",
-            format!("{} default conversations of one user", last.len()),
-        );
-    }
+    let places: BTreeSet<(&str, &str)> = own
+        .iter()
+        .map(|turn| (turn.channel.as_str(), turn.conversation.as_str()))
+        .collect();
+    let channels: BTreeSet<&str> = own.iter().map(|turn| turn.channel.as_str()).collect();
+    world.watch.that(places.len() == channels.len(), "session_gap", || {
+        format!("conversations {places:?}")
+    });
+    let foreign = "SELECT t.turn_id FROM turns t JOIN conversations c ON c.conversation_id = t.conversation_id
+                   WHERE c.user_id <> t.user_id OR c.channel <> t.channel";
+    let foreign = world.sql.database().query(foreign, &[]).len();
+    world.watch.that(foreign == 0, "isolation", || {
+        format!("{foreign} turns in foreign conversations")
+    });
 }
 
 /// Each call of the model was given the session's earlier messages, all of them and in order.

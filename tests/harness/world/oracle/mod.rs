@@ -14,6 +14,7 @@ pub struct Turn {
     pub id: String,
     pub user: usize,
     pub key_hash: String,
+    pub channel: String,
     pub request_hash: String,
     pub conversation: String,
     pub session: String,
