@@ -101,7 +101,8 @@ async fn handle(call: Call) -> Handled {
         | Endpoint::PutIdentity
         | Endpoint::PutGateway
         | Endpoint::PutUpstream
-        | Endpoint::PutAddress => provision::put(&call).await,
+        | Endpoint::PutAddress
+        | Endpoint::Revoke => provision::run(&call).await,
     }
 }
 

@@ -100,7 +100,8 @@ test("nothing personal may be cached, and the server names the request", async (
 });
 
 test("without a credential every protected route is 401 with a challenge", async () => {
-  for (const [method, path] of [["POST", "/chat"], ["GET", "/turns/turn_00abc"], ["POST", "/turns/turn_00abc/ack"], ["PUT", "/internal/families/family_00x"]]) {
+  for (const [method, path] of [["POST", "/chat"], ["GET", "/turns/turn_00abc"], ["POST", "/turns/turn_00abc/ack"], ["PUT", "/internal/families/family_00x"],
+    ["POST", "/internal/revocations"]]) {
     const answer = await hermod.request(method, path, { key: unique("k"), json: method === "GET" ? undefined : {} });
     assertProblem(answer, 401, "unauthenticated");
     assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/);

@@ -1,6 +1,7 @@
 //! The provisioning routes: operators write the directory, each command once per `Idempotency-Key`.
 
 mod people;
+mod revocation;
 mod services;
 
 use domain::auth::Principal;
@@ -20,8 +21,8 @@ use store::token;
 use super::batches::read;
 use super::{Body, Call, Handled, Reply};
 
-/// Writes the resource that the path names.
-pub async fn put(call: &Call) -> Handled {
+/// Runs the command that the path names.
+pub async fn run(call: &Call) -> Handled {
     match call.route.endpoint {
         Endpoint::PutFamily => people::put_family(call).await,
         Endpoint::PutUser => people::put_user(call).await,
@@ -29,6 +30,7 @@ pub async fn put(call: &Call) -> Handled {
         Endpoint::PutGateway => services::put_gateway(call).await,
         Endpoint::PutUpstream => services::put_upstream(call).await,
         Endpoint::PutAddress => services::put_address(call).await,
+        Endpoint::Revoke => revocation::revoke(call).await,
         Endpoint::RemovedToken
         | Endpoint::ExchangeToken
         | Endpoint::Jwks
@@ -112,9 +114,14 @@ impl<'a> Request<'a> {
 
     /// Runs the command. Whatever stands in its way in the database becomes its stored result.
     async fn run(&self, batch: Vec<Statement>) -> Handled {
+        self.run_or(batch, Code::Conflict).await
+    }
+
+    /// [`Self::run`], where what stands in the way is told as `code`.
+    async fn run_or(&self, batch: Vec<Statement>, code: Code) -> Handled {
         let settled = self.settle(batch).await;
         if matches!(settled, Settled::Conflict | Settled::Refused(Guard::KeyLive)) {
-            return self.fail(Code::Conflict).await;
+            return self.fail(code).await;
         }
         self.tell(settled)
     }

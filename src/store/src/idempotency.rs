@@ -14,7 +14,7 @@ use crate::db::{Db, DbError};
 /// The statement that stores a result and gives it back as its row. `?1` to `?6` are the key's; `$result` is
 /// `status, response`. A row that has run out is written over.
 macro_rules! store_result {
-    ($result:literal, $source:literal) => {
+    ($result:expr, $source:literal) => {
         concat!(
             "INSERT INTO idempotency_results
   (caller, route, key_hash, request_hash, created_at, expires_at, status, response)

@@ -1,7 +1,7 @@
 //! Byte-level mutations of everything that is read from a request: whatever comes in, nothing panics, and the readers
 //! agree with each other.
 
-use domain::auth::provisioning::{AddressPut, FamilyPut, GatewayPut, IdentityPut, UpstreamPut, UserPut};
+use domain::auth::provisioning::{AddressPut, FamilyPut, GatewayPut, IdentityPut, Revocation, UpstreamPut, UserPut};
 use domain::http::bodies::{AckBody, ChatBody, MESSAGE_MAX, expect_empty};
 use domain::http::cors::Origin;
 use domain::http::negotiate::{accept, is_json};
@@ -19,6 +19,7 @@ const SAMPLES: &[&str] = &[
     r#"{"message":"Hello é \ud83d\ude00","conversation_id":"conv_00abc","user_id":"user_00demo","locale":"en-GB","timezone":"Europe/Berlin"}"#,
     r#"{"ack_type":"rendered","client_timestamp":"2026-07-11T02:00:00.123+02:00"}"#,
     r#"{"family_id":"family_00demo","role":"guardian","status":"active"}"#,
+    r#"{"scope":"user","user_id":"user_00demo"}"#,
     r#"{"scopes":["chat"],"channels":["telegram"],"families":["family_00demo"],"production":false,"assertion_jwk":{"kty":"EC"}}"#,
     r#"{"issuer":"https://id.example","audience":"hermod","algorithms":["ES256"],"jwks_url":"https://id.example/jwks"}"#,
     r#"{"a":[1,-2.5e10,true,null,{"b":[[[[]]]]}],"c":"\"\\\/\b\f\n\r\t"}"#,
@@ -104,6 +105,7 @@ fn read_everything(text: &str) {
         GatewayPut::parse(text),
         UpstreamPut::parse(text, true),
         AddressPut::parse(text),
+        Revocation::parse(text),
     );
     let _ = find(Some(Method::Get), text);
     if let Ok(segments) = path::segments(text) {

@@ -2,6 +2,7 @@
 
 mod directory;
 mod provisioning;
+mod revocation;
 
 use domain::auth::provisioning::{AddressPut, FamilyPut, GatewayPut, UpstreamPut, UserPut};
 use domain::auth::{AuthMethod, Principal, Subject};

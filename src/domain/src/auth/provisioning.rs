@@ -1,6 +1,6 @@
 //! The bodies of the provisioning routes: what an operator may write into the directory, checked before it gets there.
 //!
-//! Every body replaces the resource as a whole, so everything but secrets and notes has to be said each time.
+//! Every `PUT` replaces the resource as a whole, so everything but secrets and notes has to be said each time.
 
 use std::fmt;
 
@@ -121,6 +121,16 @@ pub struct AddressPut {
     pub status: AddressStatus,
 }
 
+/// `POST /internal/revocations`: whose tokens count no longer.
+// Every variant has braces, because only then does the reader refuse members that it does not know.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "scope", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Revocation {
+    User { user_id: UserId },
+    Gateway { gateway_id: GatewayId },
+    All {},
+}
+
 macro_rules! opaque_debug {
     ($($name:ident)+) => { $(
         // It holds a secret or says who a person is elsewhere.
@@ -149,6 +159,12 @@ fn demand(holds: bool, rule: &'static str) -> Result<(), InvalidBody> {
 }
 
 impl FamilyPut {
+    pub fn parse(body: &str) -> Result<Self, InvalidBody> {
+        read(body)
+    }
+}
+
+impl Revocation {
     pub fn parse(body: &str) -> Result<Self, InvalidBody> {
         read(body)
     }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::principal::{Role, Scope};
 use super::provisioning::*;
 use super::testing::*;
+use crate::ids::{GatewayId, UserId};
 
 fn gateway() -> Value {
     json!({"scopes": ["chat", "turns:read", "chat"], "channels": ["telegram"], "families": ["family_00demo"],
@@ -106,6 +107,47 @@ fn an_upstream_has_exactly_one_source_of_usable_keys() {
         ("issuer empty", with(pinned, "issuer", json!(""))),
     ] {
         assert!(UpstreamPut::parse(&body.to_string(), false).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_revocation_names_exactly_what_its_scope_needs() {
+    let user = Revocation::User {
+        user_id: UserId::parse("user_00demo").unwrap(),
+    };
+    let gateway = Revocation::Gateway {
+        gateway_id: GatewayId::parse("gateway_00demo").unwrap(),
+    };
+    let read = |body: &str| Revocation::parse(body).ok();
+    assert_eq!(read(r#"{"scope":"user","user_id":"user_00demo"}"#), Some(user.clone()));
+    assert_eq!(read(r#"{"user_id":"user_00demo","scope":"user"}"#), Some(user));
+    assert_eq!(
+        read(r#"{"scope":"gateway","gateway_id":"gateway_00demo"}"#),
+        Some(gateway)
+    );
+    assert_eq!(read(r#"{"scope":"all"}"#), Some(Revocation::All {}));
+    for body in [
+        "{}",
+        "[]",
+        r#"["all"]"#,
+        r#""all""#,
+        r#"{"scope":"everyone"}"#,
+        r#"{"scope":["all"]}"#,
+        r#"{"scope":{"all":{}}}"#,
+        r#"{"scope":"user"}"#,
+        r#"{"scope":"gateway"}"#,
+        r#"{"user_id":"user_00demo"}"#,
+        r#"{"scope":"user","user_id":"family_00demo"}"#,
+        r#"{"scope":"user","user_id":null}"#,
+        r#"{"scope":"user","gateway_id":"gateway_00demo"}"#,
+        r#"{"scope":"user","user_id":"user_00demo","gateway_id":"gateway_00demo"}"#,
+        r#"{"scope":"gateway","gateway_id":"user_00demo"}"#,
+        r#"{"scope":"all","user_id":"user_00demo"}"#,
+        r#"{"scope":"all","user_id":null}"#,
+        r#"{"scope":"all","at":0}"#,
+        r#"{"scope":"all","scope":"all"}"#,
+    ] {
+        assert_eq!(read(body), None, "{body}");
     }
 }
 

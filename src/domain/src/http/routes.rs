@@ -59,6 +59,7 @@ pub enum Endpoint {
     PutGateway,
     PutUpstream,
     PutAddress,
+    Revoke,
 }
 
 /// How a route finds out who is calling.
@@ -216,6 +217,10 @@ pub const ROUTES: &[Route] = &[
     provisioning(Endpoint::PutGateway, "/internal/gateways/{gateway_id}"),
     provisioning(Endpoint::PutUpstream, "/internal/upstreams/{idp}"),
     provisioning(Endpoint::PutAddress, "/internal/addresses/{address_id}"),
+    Route {
+        method: Method::Post,
+        ..provisioning(Endpoint::Revoke, "/internal/revocations")
+    },
 ];
 
 /// The decoded values of a pattern's `{name}` segments.

@@ -1,6 +1,6 @@
 //! Every statement of the directory with sample values, for the checks of query plans.
 
-use domain::auth::provisioning::{AddressPut, FamilyPut, GatewayPut, UpstreamPut, UserPut};
+use domain::auth::provisioning::{AddressPut, FamilyPut, GatewayPut, Revocation, UpstreamPut, UserPut};
 use domain::auth::{AuthMethod, Principal, Subject};
 use domain::ids::{AddressId, DataKeyId, FamilyId, GatewayId, TokenId, UserId};
 use domain::keys::{DataKey, KeySubject, MasterVersion, WrappedKey};
@@ -8,7 +8,7 @@ use domain::ports::Entropy;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 
-use super::{Address, Command, Family, Gateway, Identity, NewKey, Upstream, User};
+use super::{Address, Command, Family, Gateway, Identity, NewKey, Revoke, Upstream, User};
 use crate::directory;
 use crate::idempotency::{self, KeyUse};
 
@@ -145,7 +145,23 @@ fn services(
         external_sealed: vec![1],
     };
     all.extend(address.batch(command));
+    all.extend(revocations(command, gateway_id, user_id));
     Some(all)
+}
+
+fn revocations(command: &Command<'_>, gateway_id: &GatewayId, user_id: &UserId) -> Vec<Statement> {
+    let all = [
+        Revocation::User {
+            user_id: user_id.clone(),
+        },
+        Revocation::Gateway {
+            gateway_id: gateway_id.clone(),
+        },
+        Revocation::All {},
+    ];
+    let now = command.key.now;
+    let batch = |revocation: &Revocation| Revoke { revocation, now }.batch(command);
+    all.iter().flat_map(batch).collect()
 }
 
 fn principal(subject: Subject, family: Option<FamilyId>, now: Timestamp) -> Option<Principal> {

@@ -1,14 +1,16 @@
 //! Writing the directory: one guarded batch per command, which also stores the command's result under its key.
 //!
-//! Every command replaces a resource as a whole and may be repeated. What a token's holder may do is read from these
+//! Every command but a revocation replaces a resource as a whole; each may be repeated. What a token's holder may do is read from these
 //! rows when the token is issued, so each change of it moves `authorization_revision` and makes older tokens stale.
 
 mod catalogue;
 mod people;
+mod revocation;
 mod services;
 
 pub use catalogue::catalogue;
 pub use people::{Family, Identity, User};
+pub use revocation::Revoke;
 pub use services::{Address, Gateway, Upstream};
 
 use domain::auth::Principal;
