@@ -102,8 +102,7 @@ impl UserTurnsObject {
             Command::Chat(command) => {
                 let (sender, frames) = mpsc::unbounded();
                 let listener = Listener::new(sender, command.stream);
-                let task = Rc::clone(object).chat(*command, listener);
-                object.spawn(Box::pin(task));
+                object.receive(*command, listener);
                 Response::from_stream(frames.map(|frame| line(&frame)))
             }
         }

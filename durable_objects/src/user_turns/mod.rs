@@ -11,6 +11,7 @@ mod prompt;
 mod run;
 
 use std::cell::{Cell, RefCell};
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
 use domain::ids::{ConversationId, TurnId, UserId};
@@ -18,7 +19,8 @@ use domain::keys::{DataKey, KeySubject, MasterSecrets, MasterVersion, OpenError,
 use domain::ports::{Alarm, Clock, LocalFuture, Spawn};
 use domain::sql::Shard;
 use domain::time::{Millis, Timestamp};
-use domain::turn::protocol::{Costs, Frame};
+use domain::turn::protocol::{ChatCommand, Costs, Frame};
+use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use store::keys::KeyRow;
 use store::ledger::accept::ConversationSeen;
@@ -148,9 +150,17 @@ impl<P: Ports> UserTurns<P> {
         })
     }
 
-    /// Runs `task` for as long as the platform lets this object live.
-    pub fn spawn(&self, task: LocalFuture<()>) {
-        self.ports.spawn().spawn(task);
+    /// Takes a message in, in a task of its own: whoever sent it only listens.
+    pub fn receive(self: &Rc<Self>, command: ChatCommand, listener: Listener) {
+        let this = Rc::clone(self);
+        let task: LocalFuture<()> = Box::pin(Rc::clone(self).chat(command, listener));
+        self.ports.spawn().spawn(Box::pin(async move {
+            // A panic may have left a turn in the ledger that is in no one's line.
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+                this.forget();
+                this.leave_unfinished().await;
+            }
+        }));
     }
 
     /// Goes on with whatever of this user was left unfinished.

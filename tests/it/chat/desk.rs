@@ -50,9 +50,23 @@ impl Alarm for NoAlarm {
     async fn set(&self, _at: Timestamp) {}
 }
 
-struct NoCheckpoint;
-impl Checkpoint for NoCheckpoint {
-    async fn reach(&self, _name: &'static str) {}
+/// Panics the next time a place of this name is reached.
+#[derive(Clone, Default)]
+pub struct PanicAt(Rc<Cell<Option<&'static str>>>);
+
+impl PanicAt {
+    pub fn next(&self, name: &'static str) {
+        self.0.set(Some(name));
+    }
+}
+
+impl Checkpoint for PanicAt {
+    async fn reach(&self, name: &'static str) {
+        if self.0.get() == Some(name) {
+            self.0.set(None);
+            panic!("provoked at {name}");
+        }
+    }
 }
 
 /// What the model does when it is asked.
@@ -104,6 +118,7 @@ struct DeskPorts {
     entropy: Rng,
     tasks: Tasks,
     model: DeskModel,
+    panic_at: PanicAt,
 }
 
 impl Ports for DeskPorts {
@@ -112,7 +127,7 @@ impl Ports for DeskPorts {
     type Entropy = Rng;
     type Spawn = Tasks;
     type Alarm = NoAlarm;
-    type Checkpoint = NoCheckpoint;
+    type Checkpoint = PanicAt;
     type Model = DeskModel;
 
     fn sql(&self) -> &TestSql {
@@ -130,8 +145,8 @@ impl Ports for DeskPorts {
     fn alarm(&self) -> &NoAlarm {
         &NoAlarm
     }
-    fn checkpoint(&self) -> &NoCheckpoint {
-        &NoCheckpoint
+    fn checkpoint(&self) -> &PanicAt {
+        &self.panic_at
     }
     fn model(&self) -> &DeskModel {
         &self.model
@@ -173,6 +188,7 @@ pub struct Desk {
     pub sql: TestSql,
     pub clock: DeskClock,
     pub model: DeskModel,
+    pub panic_at: PanicAt,
     entropy: Rng,
     tasks: Tasks,
     object: Rc<UserTurns<DeskPorts>>,
@@ -194,12 +210,14 @@ impl Desk {
         let family = FamilyId::parse("family_00oak").unwrap();
         settle(&sql, &clock, &entropy, &secrets, &user);
         let tasks = Tasks::default();
+        let panic_at = PanicAt::default();
         let ports = DeskPorts {
             sql: sql.clone(),
             clock: clock.clone(),
             entropy: Rng::new(8),
             tasks: tasks.clone(),
             model: model.clone(),
+            panic_at: panic_at.clone(),
         };
         let config = TurnConfig {
             line_max: 2,
@@ -210,6 +228,7 @@ impl Desk {
             sql,
             clock,
             model,
+            panic_at,
             entropy,
             tasks,
             object,
@@ -244,6 +263,21 @@ impl Desk {
         let listener = Listener::new(sender, command.stream);
         block_on(Rc::clone(&self.object).chat(command, listener));
         frames
+    }
+
+    /// Hands a message in as the platform does: in a task of its own.
+    pub fn receive(&self, command: ChatCommand) -> Ending {
+        let (sender, frames) = mpsc::unbounded();
+        let listener = Listener::new(sender, command.stream);
+        self.object.receive(command, listener);
+        self.work();
+        ending(frames)
+    }
+
+    /// The object's alarm rings.
+    pub fn ring(&self) {
+        block_on(self.object.alarm());
+        self.work();
     }
 
     /// Runs every task there is, the oldest first.

@@ -195,3 +195,15 @@ fn a_panic_ends_its_own_turn_only() {
         "the broken one was called once more, unseen"
     );
 }
+
+#[test]
+fn a_panic_right_after_acceptance_leaves_a_turn_that_the_alarm_finds() {
+    let desk = Desk::new();
+    desk.say("before", "hello");
+    desk.panic_at.next("ingress_committed");
+    assert_eq!(desk.receive(desk.command("broken", "boom", false)), Ending::BrokenOff);
+    assert_eq!(desk.turns(), ["persisted", "accepted"]);
+    desk.ring();
+    assert_eq!(desk.turns(), ["persisted", "persisted"]);
+    assert_eq!(desk.say("broken", "boom").answer().reply, "answer to boom");
+}
