@@ -1,14 +1,13 @@
 //! One user's object over the native database, without a simulated world: for stories told step by step.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use domain::auth::{AuthMethod, Principal, Subject};
 use domain::http::context::{Channel, RequestContext};
 use domain::ids::{DataKeyId, FamilyId, RequestId, TokenId, TurnId, UserId};
 use domain::keys::{DataKey, KeySubject, MasterSecrets};
-use domain::model::{Completion, Halt, ModelError, Prompt, Usage};
-use domain::ports::{Alarm, Checkpoint, Clock, LocalFuture, Spawn};
+use domain::ports::Clock;
 use domain::sql::Row;
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatAnswer, ChatCommand, ChatRefusal, Costs, Frame};
@@ -16,142 +15,12 @@ use futures::channel::mpsc;
 use harness::block_on;
 use harness::rng::Rng;
 use harness::sqlite::TestSql;
-use objects::model::Model;
-use objects::ports::Ports;
 use objects::user_turns::{Listener, TurnConfig, UserTurns};
+
+use super::ports::{Answers, DeskClock, DeskModel, DeskPorts, PanicAt, Tasks};
 
 const SECRETS: &str =
     r#"{"current":1,"versions":{"1":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="},"hash_version":1}"#;
-
-/// A clock that stands still unless it is told to move; whoever sleeps moves it.
-#[derive(Clone)]
-pub struct DeskClock(Rc<Cell<Timestamp>>);
-
-impl Clock for DeskClock {
-    fn now(&self) -> Timestamp {
-        self.0.get()
-    }
-    async fn sleep(&self, duration: Millis) {
-        self.0.set(self.0.get().plus(duration));
-    }
-}
-
-#[derive(Clone, Default)]
-struct Tasks(Rc<RefCell<Vec<LocalFuture<()>>>>);
-
-impl Spawn for Tasks {
-    fn spawn(&self, task: LocalFuture<()>) {
-        self.0.borrow_mut().push(task);
-    }
-}
-
-struct NoAlarm;
-impl Alarm for NoAlarm {
-    async fn set(&self, _at: Timestamp) {}
-}
-
-/// Panics the next time a place of this name is reached.
-#[derive(Clone, Default)]
-pub struct PanicAt(Rc<Cell<Option<&'static str>>>);
-
-impl PanicAt {
-    pub fn next(&self, name: &'static str) {
-        self.0.set(Some(name));
-    }
-}
-
-impl Checkpoint for PanicAt {
-    async fn reach(&self, name: &'static str) {
-        if self.0.get() == Some(name) {
-            self.0.set(None);
-            panic!("provoked at {name}");
-        }
-    }
-}
-
-/// What the model does when it is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
-    Well,
-    Fails(ModelError),
-    /// Panics, and then answers well.
-    PanicsOnce,
-}
-
-#[derive(Clone)]
-pub struct DeskModel {
-    pub answers: Rc<Cell<Answers>>,
-    pub calls: Rc<Cell<u32>>,
-}
-
-impl Model for DeskModel {
-    async fn generate(
-        &self,
-        prompt: &Prompt,
-        _timeout: Millis,
-        on_delta: &mut impl AsyncFnMut(&str) -> Result<(), Halt>,
-    ) -> Result<Completion, ModelError> {
-        self.calls.set(self.calls.get() + 1);
-        match self.answers.get() {
-            Answers::Well => {
-                let text = format!("answer to {}", prompt.question().unwrap().text);
-                on_delta(&text).await?;
-                Ok(Completion {
-                    text,
-                    usage: Usage::default(),
-                    provider: "scripted",
-                    model: "desk".to_owned(),
-                })
-            }
-            Answers::Fails(error) => Err(error),
-            Answers::PanicsOnce => {
-                self.answers.set(Answers::Well);
-                panic!("the model's adapter has a defect")
-            }
-        }
-    }
-}
-
-struct DeskPorts {
-    sql: TestSql,
-    clock: DeskClock,
-    entropy: Rng,
-    tasks: Tasks,
-    model: DeskModel,
-    panic_at: PanicAt,
-}
-
-impl Ports for DeskPorts {
-    type Sql = TestSql;
-    type Clock = DeskClock;
-    type Entropy = Rng;
-    type Spawn = Tasks;
-    type Alarm = NoAlarm;
-    type Checkpoint = PanicAt;
-    type Model = DeskModel;
-
-    fn sql(&self) -> &TestSql {
-        &self.sql
-    }
-    fn clock(&self) -> &DeskClock {
-        &self.clock
-    }
-    fn entropy(&self) -> &Rng {
-        &self.entropy
-    }
-    fn spawn(&self) -> &Tasks {
-        &self.tasks
-    }
-    fn alarm(&self) -> &NoAlarm {
-        &NoAlarm
-    }
-    fn checkpoint(&self) -> &PanicAt {
-        &self.panic_at
-    }
-    fn model(&self) -> &DeskModel {
-        &self.model
-    }
-}
 
 /// How a message ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

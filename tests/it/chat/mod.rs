@@ -1,12 +1,14 @@
 //! One user's messages, told as stories: what they cost, what is on record, and what lost replies cannot change.
 
 mod desk;
+mod ports;
 
-use desk::{Answers, Desk, Ending, ending};
+use desk::{Desk, Ending, ending};
 use domain::model::ModelError;
 use domain::problem::Code;
 use domain::time::Millis;
 use harness::sqlite::Fault;
+use ports::Answers;
 
 /// The most rows one direct turn may write, index entries included.
 const ROWS_MAX: u64 = 24;
