@@ -61,6 +61,11 @@ export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo
       await hermod.worker.kill();
       hermod.worker = await launch();
     },
+    /** Ends it in good order and starts it again on the same state, with the secrets as they are by then. */
+    async restart() {
+      await hermod.worker.stop();
+      hermod.worker = await launch();
+    },
     /** A second process on the same state, which knows nothing of the first. Gives its {url, kill}. */
     async twin() {
       const twin = await launch();
