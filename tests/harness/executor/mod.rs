@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -62,6 +63,14 @@ impl Wake for Signal {
             self.ready.lock().expect("one thread").push(self.task);
         }
     }
+}
+
+/// What a simulated panic carries.
+struct Unwound;
+
+/// A simulated panic: it unwinds as a real one does, but prints nothing.
+pub fn unwind() -> ! {
+    resume_unwind(Box::new(Unwound))
 }
 
 /// The process that is the world itself: it is never killed.
@@ -162,10 +171,14 @@ impl Executor {
             return;
         };
         self.0.steps.set(self.0.steps.get() + 1);
-        let done = future
-            .as_mut()
-            .poll(&mut Context::from_waker(&Waker::from(signal)))
-            .is_ready();
+        let waker = Waker::from(signal);
+        let poll = || future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        let done = match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(done) => done,
+            // As in the real runtime, a panic ends its own task and nothing else.
+            Err(payload) if payload.is::<Unwound>() => true,
+            Err(payload) => resume_unwind(payload),
+        };
         let mut tasks = self.0.tasks.borrow_mut();
         if done {
             tasks.remove(&id);

@@ -171,7 +171,14 @@ async fn listen(
         match frame {
             None => return Ending::Lost,
             Some(Frame::Turn { turn_id, .. }) => attempt.told_turn = Some(turn_id.to_string()),
-            Some(Frame::Delta { text }) => attempt.shown.push((world.executor.steps(), text)),
+            Some(Frame::Delta { text }) => {
+                let told = attempt.told_turn.as_deref().unwrap_or_default();
+                let recorded = stands(world, "SELECT 1 FROM turns WHERE turn_id = ?1 AND shown = 1", told);
+                world.watch.that(recorded, "shown", || {
+                    format!("{told}: a piece came before that was on record")
+                });
+                attempt.shown.push((world.executor.steps(), text));
+            }
             Some(Frame::Refused { refusal, .. }) => return Ending::Refused(refusal),
             Some(Frame::Done {
                 answer,
@@ -179,7 +186,16 @@ async fn listen(
                 handover,
                 ..
             }) => {
-                attempt.told_turn = Some(answer.turn_id.to_string());
+                let told = answer.turn_id.as_str();
+                let stored = stands(
+                    world,
+                    "SELECT 1 FROM messages WHERE turn_id = ?1 AND role = 'assistant'",
+                    told,
+                );
+                world.watch.that(stored, "stored_before_sent", || {
+                    format!("{told}: its answer came before it was stored")
+                });
+                attempt.told_turn = Some(told.to_owned());
                 if handover == Handover::Due && world.executor.rng().chance(900) {
                     hand_over(world, send.user, &answer.turn_id).await;
                 }
@@ -188,6 +204,11 @@ async fn listen(
         }
     }
     Ending::Left
+}
+
+/// Whether the ledger at this moment has a row for the turn.
+fn stands(world: &World, sql: &str, turn: &str) -> bool {
+    !world.sql.database().query(sql, &[turn.into()]).is_empty()
 }
 
 /// The edge puts on record that the answer was taken; it may die over it.

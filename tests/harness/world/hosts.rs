@@ -10,7 +10,7 @@ use objects::user_turns::{TurnConfig, UserTurns};
 use queues::jobs::{NotReached, Objects};
 
 use crate::alarm::{Alarms, ObjectAlarm};
-use crate::executor::{Executor, Process, SimClock};
+use crate::executor::{Executor, Process, SimClock, unwind};
 use crate::network::SimSql;
 use crate::rng::Rng;
 use crate::world::model::{Calls, SimModel};
@@ -27,12 +27,15 @@ pub struct SimPorts {
     model: SimModel,
 }
 
-/// A checkpoint lets everything else run, and so makes one more place to die at.
-pub struct Pause(Executor);
+/// A checkpoint lets everything else run, and so makes one more place to die or to panic at.
+pub struct Pause(Executor, Rc<Cell<u32>>);
 
 impl Checkpoint for Pause {
     async fn reach(&self, _name: &'static str) {
         self.0.pause().await;
+        if self.0.rng().chance(self.1.get()) {
+            unwind();
+        }
     }
 }
 
@@ -86,6 +89,8 @@ struct Inner {
     calls: Calls,
     people: Rc<People>,
     config: TurnConfig,
+    /// Out of 1,000 checkpoints, at how many there is a panic.
+    panics: Rc<Cell<u32>>,
     /// By user; the newest copy last.
     living: RefCell<Vec<Vec<Host>>>,
     skews: RefCell<Vec<i64>>,
@@ -100,6 +105,7 @@ impl Hosts {
         calls: Calls,
         people: Rc<People>,
         config: TurnConfig,
+        panics: Rc<Cell<u32>>,
     ) -> Self {
         let users = people.all.len();
         let hosts = Self(Rc::new(Inner {
@@ -109,6 +115,7 @@ impl Hosts {
             calls,
             people,
             config,
+            panics,
             living: RefCell::new(vec![Vec::new(); users]),
             skews: RefCell::new(vec![0; users]),
             killed: Cell::new(0),
@@ -153,7 +160,7 @@ impl Hosts {
             entropy: inner.executor.rng().fork(),
             process: process.clone(),
             alarm: inner.alarms.of(person.user.as_str(), process.clock()),
-            checkpoint: Pause(inner.executor.clone()),
+            checkpoint: Pause(inner.executor.clone(), Rc::clone(&inner.panics)),
             model: inner.calls.of(user),
         };
         let object = UserTurns::new(

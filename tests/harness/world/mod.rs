@@ -57,6 +57,7 @@ pub struct World {
     pub viewed: RefCell<Vec<(String, String)>>,
     alarms: Alarms,
     queue: SimQueue,
+    panics: Rc<Cell<u32>>,
     doomed: RefCell<Vec<(u64, Doomed)>>,
     clients: Cell<usize>,
     at_rest: Cell<bool>,
@@ -112,7 +113,8 @@ impl World {
         }));
         let alarms = Alarms::new(executor.clone());
         alarms.set_late(plan.late_alarms);
-        let calls = Calls::new(executor.clone(), plan.model);
+        let panics = Rc::new(Cell::new(plan.panics));
+        let calls = Calls::new(executor.clone(), plan.model, Rc::clone(&panics));
         let config = TurnConfig {
             line_max: plan.line_max,
             ..TurnConfig::default()
@@ -124,6 +126,7 @@ impl World {
             calls.clone(),
             Rc::clone(&people),
             config,
+            Rc::clone(&panics),
         );
         let queue = SimQueue::new(executor.clone());
         queue.set_rates(plan.queue);
@@ -151,6 +154,7 @@ impl World {
             viewed: RefCell::default(),
             alarms,
             queue,
+            panics,
             doomed: RefCell::default(),
             clients: Cell::new(0),
             at_rest: Cell::new(false),
@@ -259,6 +263,7 @@ impl World {
         self.queue.set_rates(QueueRates::default());
         self.alarms.set_late(0);
         self.calls.heal();
+        self.panics.set(0);
         self.hosts.heal();
     }
 

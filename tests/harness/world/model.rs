@@ -1,13 +1,13 @@
 //! The language model of a world: answers with what it was asked, and keeps a record of every call.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use domain::model::{Completion, Halt, ModelError, Prompt, Role, Usage};
 use domain::time::Millis;
 use objects::model::Model;
 
-use crate::executor::Executor;
+use crate::executor::{Executor, unwind};
 use crate::world::plan::ModelRates;
 
 /// One call of the model.
@@ -27,14 +27,17 @@ pub struct Call {
 pub struct Calls {
     executor: Executor,
     rates: Rc<RefCell<ModelRates>>,
+    /// Out of 1,000 calls, how many panic.
+    panics: Rc<Cell<u32>>,
     calls: Rc<RefCell<Vec<Call>>>,
 }
 
 impl Calls {
-    pub fn new(executor: Executor, rates: ModelRates) -> Self {
+    pub fn new(executor: Executor, rates: ModelRates, panics: Rc<Cell<u32>>) -> Self {
         Self {
             executor,
             rates: Rc::new(RefCell::new(rates)),
+            panics,
             calls: Rc::default(),
         }
     }
@@ -118,6 +121,9 @@ impl Model for SimModel {
         let executor = self.calls.executor.clone();
         let (number, question) = self.record(prompt);
         let manner = self.manner();
+        if executor.rng().chance(self.calls.panics.get()) {
+            unwind();
+        }
         let millis = match manner {
             Manner::Answer { millis } => millis,
             Manner::Stall => timeout.get() * 10,

@@ -18,6 +18,8 @@ pub struct Plan {
     /// Out of 1,000 alarms, how many come late.
     pub late_alarms: u32,
     pub line_max: usize,
+    /// Out of 1,000 calls of the model and as many passed checkpoints, how many panic.
+    pub panics: u32,
     /// In any order; each at its time.
     pub steps: Vec<Step>,
 }
@@ -211,6 +213,7 @@ impl Plan {
             ]),
             late_alarms: *rng.pick(&[0, 0, 300]),
             line_max: *rng.pick(&[32, 32, 2]),
+            panics: *rng.pick(&[0, 0, 15]),
             steps,
         }
     }

@@ -7,7 +7,7 @@
 //! others; hang up at any moment; ask again; acknowledge; look at turns, their own and others'. A gateway hands in
 //! messages of the same people on another channel. The way to the database is slow, loses requests and replies,
 //! refuses for overload, delivers a batch long after its sender gave up, and is cut off for minutes at a time. The model
-//! is quick, slow, silent, broken, or breaks off half-way. Objects die at any await, with all that they had in memory;
+//! is quick, slow, silent, broken, or breaks off half-way. Objects die at any await, with all that they had in memory, or panic and live on;
 //! two or more copies of one object live at once, over one alarm and one ledger; their clocks jump and disagree. The
 //! sweep comes every minute and overlaps with itself; sweeps and the edge's last step die as well; queue messages are
 //! lost, doubled and late; alarms are late. Users, families and the gateway are revised, suspended and reinstated,

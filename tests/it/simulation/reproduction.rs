@@ -34,6 +34,7 @@ fn calm(steps: Vec<Step>) -> Plan {
         model: ModelRates::default(),
         late_alarms: 0,
         line_max: 32,
+        panics: 0,
         steps,
     }
 }

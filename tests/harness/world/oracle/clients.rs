@@ -79,6 +79,19 @@ pub fn check(world: &World, turns: &[Turn]) {
         }
     }
     check_repeats(world, turns);
+    let attempts = world.attempts.borrow();
+    for turn in turns
+        .iter()
+        .filter(|turn| turn.events.iter().any(|(name, _)| name == "response_committed"))
+    {
+        let took = |attempt: &Attempt| {
+            attempt.told_turn.as_ref() == Some(&turn.id) && matches!(attempt.ending, Ending::Answer { .. })
+        };
+        let taken = attempts.iter().any(took);
+        world.watch.that(taken, "honest_commit", || {
+            format!("{}: no client took its answer", turn.id)
+        });
+    }
 }
 
 fn check_ending(world: &World, attempt: &Attempt, turn: Option<&Turn>) {
