@@ -4,14 +4,13 @@ import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startProcess } from "../../scripts/lib/process.mjs";
 import { ROOT } from "../../scripts/lib/runtime.mjs";
 import { loadSecrets, secretVars } from "../../scripts/lib/secrets.mjs";
 import { demoRequests, provision } from "../../scripts/lib/demo.mjs";
 import { operatorToken } from "../../scripts/lib/tokens.mjs";
-import { newUser, request, unique } from "../workerd/harness/hermod.mjs";
+import { eventually, newUser, request, unique } from "../workerd/harness/hermod.mjs";
 import { load, median } from "./load.mjs";
 import { makeRecipe } from "./recipe.mjs";
 
@@ -45,6 +44,8 @@ const chat = (hermod, token) =>
 const notes = (log) =>
   readFileSync(log, "utf8").split("\n").flatMap((line) => (line.includes('{"d1"') ? [JSON.parse(line.slice(line.indexOf("{"))).d1] : []));
 
+const isAfter = (batch) => batch.statements.some(({ binds }) => JSON.stringify(binds).includes("response_committed"));
+
 /** Provisions the users and records two turns of each, after some that fill the caches and the history. */
 async function record(state) {
   const log = join(folder, "recording.log");
@@ -56,8 +57,11 @@ async function record(state) {
     const before = existsSync(log) ? notes(log).length : 0;
     const answer = await chat(hermod, person.token);
     if (answer.status !== 200) throw new Error(`POST /chat answered ${answer.status}: ${answer.text}`);
-    await sleep(150);
-    return notes(log).slice(before);
+    // What runs after the answer is part of the turn; it ends with the record that the answer was taken.
+    return eventually(() => {
+      const turn = notes(log).slice(before);
+      return turn.some(isAfter) && turn;
+    }, { what: "the end of the turn" });
   };
   const recordings = [];
   let critical = 0;
@@ -65,7 +69,6 @@ async function record(state) {
     // The first turns make the conversation and fill what a prompt can hold of it.
     for (let index = 0; index < 3; index += 1) await turn(person);
     recordings.push([await turn(person), await turn(person)]);
-    const isAfter = (batch) => batch.statements.some(({ binds }) => JSON.stringify(binds).includes("response_committed"));
     critical = recordings.at(-1)[1].filter((batch) => !isAfter(batch)).length;
   }
   await hermod.worker.stop();
