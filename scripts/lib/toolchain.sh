@@ -46,12 +46,18 @@ toolchain_from_rustup() {
 
 # Where rustup's server does not answer: Debian ships the same compiler and its library's source.
 toolchain_from_debian() {
-  local host sysroot="$1/sysroot"
+  local host llvm sysroot="$1/sysroot"
   if ! [ -d /usr/lib/rustlib/src/rust/library ] || ! [ -x /usr/bin/rustc ] || ! [ -x /usr/bin/cargo ]; then
     step "rustup's server does not answer; taking the compiler and its library's source from Debian"
     apt_install rustc-web cargo-web rust-web-src || return 1
   fi
   version_at_least "$(/usr/bin/rustc --version | cut -d' ' -f2)" "$WASM_RUST_VERSION" || return 1
+  # The linker comes in packages of its own, numbered as the compiler's LLVM.
+  if ! /usr/bin/rust-lld -flavor wasm --version >/dev/null 2>&1; then
+    llvm="$(/usr/bin/rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')"
+    apt_install rust-web-llvm "lld-$llvm" || return 1
+    /usr/bin/rust-lld -flavor wasm --version >/dev/null || return 1
+  fi
   host="$(/usr/bin/rustc -vV | sed -n 's/^host: //p')"
   mkdir -p "$sysroot/lib/rustlib/wasm32-unknown-unknown/lib"
   ln -sfn "/usr/lib/rustlib/$host" "$sysroot/lib/rustlib/$host"
@@ -80,7 +86,7 @@ ensure_wasm_toolchain() {
   done
   fail "no compiler for the Wasm bundle." \
     "Tried: rustup toolchain install $WASM_RUST_VERSION --component rust-src --target wasm32-unknown-unknown" \
-    "and Debian's packages rustc-web cargo-web rust-web-src ($WASM_RUST_VERSION or newer, needs root)." \
+    "and Debian's packages rustc-web cargo-web rust-web-src rust-web-llvm lld-N ($WASM_RUST_VERSION or newer, needs root)." \
     "Make one of the two possible and run again. Logs: $HERMOD_CACHE/logs/"
 }
 
