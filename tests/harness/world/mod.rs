@@ -15,11 +15,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use domain::guard::Guard;
+use domain::ids::HOME_SHARD;
 use domain::keys::KeySubject;
 use domain::ports::Clock;
 use domain::sql::{Shard, Value};
 use objects::user_turns::TurnConfig;
 use queues::jobs::{Disposition, consume};
+use queues::purge::purge;
+use queues::rotation::rotate;
 use queues::sweep::sweep;
 
 use crate::alarm::Alarms;
@@ -60,6 +63,8 @@ pub struct World {
     panics: Rc<Cell<u32>>,
     doomed: RefCell<Vec<(u64, Doomed)>>,
     clients: Cell<usize>,
+    /// All trouble has ended.
+    healed: Cell<bool>,
     at_rest: Cell<bool>,
 }
 
@@ -157,6 +162,7 @@ impl World {
             panics,
             doomed: RefCell::default(),
             clients: Cell::new(0),
+            healed: Cell::new(false),
             at_rest: Cell::new(false),
         })
     }
@@ -220,7 +226,7 @@ impl World {
 
     async fn sweep(self: Rc<Self>) {
         let process = self.executor.process();
-        if self.executor.rng().chance(100) {
+        if !self.healed.get() && self.executor.rng().chance(100) {
             self.kill_later(process.clone(), self.executor.rng().below(20) as u64);
         }
         let (sql, queue, clock, rng) = (
@@ -229,9 +235,15 @@ impl World {
             process.clock(),
             self.executor.rng().clone(),
         );
-        process
-            .call(async move { sweep(&sql, &queue, &clock, &rng).await })
-            .await;
+        let secrets = Rc::clone(&self.people.secrets);
+        let work = async move {
+            if sweep(&sql, &queue, &clock, &rng).await.skipped {
+                return;
+            }
+            purge(&sql, clock.now()).await;
+            rotate(&sql, Shard::User(HOME_SHARD), &secrets, &rng).await;
+        };
+        process.call(work).await;
     }
 
     /// Sweeps once a minute; once every client has gone, all trouble ends, and after a while so must every turn.
@@ -249,7 +261,8 @@ impl World {
             minutes += 1;
             let open = "SELECT 1 AS v FROM turns WHERE terminal_at IS NULL
                         UNION ALL SELECT 1 FROM user_heads WHERE run_token IS NOT NULL";
-            if minutes > 1 && self.sql.database().query(open, &[]).is_empty() {
+            // Some sweeps have come to their end by then.
+            if minutes > 3 && self.sql.database().query(open, &[]).is_empty() {
                 break;
             }
         }
@@ -257,6 +270,7 @@ impl World {
     }
 
     fn heal(&self) {
+        self.healed.set(true);
         self.doomed.borrow_mut().clear();
         self.sql.set_rates(FaultRates::default());
         self.sql.fail_for(0);

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use domain::auth::{AuthMethod, Principal, Role, Scope, Subject};
 use domain::ids::{DataKeyId, FamilyId, GatewayId, TokenId, UserId};
 use domain::keys::{Aad, DataKey, KeySubject, MasterSecrets};
@@ -12,9 +14,12 @@ use domain::time::{Millis, Timestamp};
 use crate::executor::{Executor, SimClock};
 use crate::sqlite::Database;
 
-/// A master secret that protects nothing.
-const SECRETS: &str =
-    r#"{"current":1,"versions":{"1":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="},"hash_version":1}"#;
+/// Master secrets that protect nothing: the keys are wrapped under the first, and the second is the current one.
+fn secrets(current: u32) -> MasterSecrets {
+    let (one, two) = (STANDARD.encode([1; 32]), STANDARD.encode([2; 32]));
+    let text = format!(r#"{{"current":{current},"versions":{{"1":"{one}","2":"{two}"}},"hash_version":1}}"#);
+    MasterSecrets::from_json(&text).expect("master secrets")
+}
 
 /// One user.
 pub struct Person {
@@ -37,7 +42,7 @@ pub struct People {
 
 impl People {
     pub fn settle(executor: &Executor, database: &Database, count: usize) -> Self {
-        let secrets = Rc::new(MasterSecrets::from_json(SECRETS).expect("a master secret"));
+        let before = secrets(1);
         let now = SimClock::exact(executor).now();
         let gateway = GatewayId::parse("gateway_000").expect("an id");
         database.execute(&format!(
@@ -47,10 +52,10 @@ impl People {
         ));
         let first_gateway_token = gateway_token(&gateway, 1, now);
         let all = (0..count)
-            .map(|at| settle(executor, database, &secrets, now, at))
+            .map(|at| settle(executor, database, &before, now, at))
             .collect();
         Self {
-            secrets,
+            secrets: Rc::new(secrets(2)),
             gateway,
             first_gateway_token,
             all,

@@ -3,15 +3,16 @@
 //! **What is simulated.** The real rules, the real SQL text and the real `UserTurns` objects, sweep and queue consumer
 //! run natively over an in-memory SQLite that behaves as D1 does. Everything around them is played by the harness and
 //! decided by the seed: one to four users, two to a family, whose clients send messages with fresh and used idempotency
-//! keys, the same body and another one, alone and in crowds, as JSON and streaming, to conversations of their own and of
-//! others; hang up at any moment; ask again; acknowledge; look at turns, their own and others'. A gateway hands in
-//! messages of the same people on another channel. The way to the database is slow, loses requests and replies,
-//! refuses for overload, delivers a batch long after its sender gave up, and is cut off for minutes at a time. The model
-//! is quick, slow, silent, broken, or breaks off half-way. Objects die at any await, with all that they had in memory, or panic and live on;
-//! two or more copies of one object live at once, over one alarm and one ledger; their clocks jump and disagree. The
-//! sweep comes every minute and overlaps with itself; sweeps and the edge's last step die as well; queue messages are
-//! lost, doubled and late; alarms are late. Users, families and the gateway are revised, suspended and reinstated,
-//! tokens revoked, data keys destroyed and the epoch moved, each in the middle of anything.
+//! keys, the same body and another one, alone and in crowds, as JSON and streaming, to conversations of their own and
+//! of others; hang up at any moment; ask again; acknowledge; look at turns, their own and others'. A gateway hands in
+//! messages of the same people on another channel. The way to the database is slow, loses requests and replies, refuses
+//! for overload, delivers a batch long after its sender gave up, and is cut off for minutes at a time. The model is
+//! quick, slow, silent, broken, or breaks off half-way. Objects die at any await, with all that they had in memory, or
+//! panic and live on; two or more copies of one object live at once, over one alarm and one ledger; their clocks jump
+//! and disagree. The sweep comes every minute and overlaps with itself, purges, and wraps the data keys anew after a
+//! change of the master secret; sweeps and the edge's last step die as well; queue messages are lost, doubled and late;
+//! alarms are late. Users, families and the gateway are revised, suspended and reinstated, tokens revoked, data keys
+//! destroyed and the epoch moved, each in the middle of anything.
 //!
 //! **What counts as failure.** Some rules are checked at the moment a batch commits: no turn is accepted with a token
 //! that is stale then, nothing is written under a destroyed key or an old epoch, no generation starts while another

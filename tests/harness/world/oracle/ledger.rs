@@ -101,6 +101,11 @@ pub fn check(world: &World, turns: &[Turn]) {
         check_sessions(world, &own);
         check_history(world, &own);
     }
+    let old = "SELECT key_id FROM data_keys WHERE destroyed_at IS NULL AND master_version < 2";
+    let old = world.sql.database().query(old, &[]).len();
+    world.watch.that(old == 0, "rotated", || {
+        format!("{old} keys are still wrapped under the old master secret")
+    });
     let free = "SELECT user_id FROM user_heads WHERE run_token IS NOT NULL";
     for row in world.sql.database().query(free, &[]) {
         world.watch.wrong(
