@@ -35,6 +35,7 @@
 //! A seed decides everything, so a failure is replayed by `scripts/sim --seeds 1 --from SEED` and made small with
 //! `--shrink`; small ones become tests in [`reproduction`].
 
+mod every_await;
 mod reproduction;
 mod soak;
 

@@ -5,7 +5,7 @@ use harness::queue::QueueRates;
 use harness::world::plan::{Act, Conversation, Leave, ModelRates, Plan, Send, Step};
 use harness::world::run;
 
-fn message(at: i64, key: u32) -> Step {
+pub fn message(at: i64, key: u32) -> Step {
     let send = Send {
         user: 0,
         key,
@@ -24,7 +24,7 @@ fn message(at: i64, key: u32) -> Step {
     }
 }
 
-fn calm(steps: Vec<Step>) -> Plan {
+pub fn calm(steps: Vec<Step>) -> Plan {
     Plan {
         seed: 0,
         users: 1,
