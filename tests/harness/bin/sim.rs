@@ -105,8 +105,13 @@ fn walk(options: &Options) -> bool {
         options.from, total.turns, total.model_calls, total.killed, total.batches, total.steps
     );
     turns.sort_unstable();
-    let (least, middle, most) = (turns.first(), turns.get(turns.len() / 2), turns.last());
-    println!("turns per seed: least {least:?}, median {middle:?}, most {most:?}");
+    let at = |place: usize| turns.get(place).copied().unwrap_or(0);
+    println!(
+        "turns per seed: {} to {}, half of them at least {}",
+        at(0),
+        at(turns.len().saturating_sub(1)),
+        at(turns.len() / 2)
+    );
     println!("turns ended: {:?}", total.turn_endings);
     println!("requests ended: {:?}", total.request_endings);
     println!("guards that refused: {:?}", total.refusals);
