@@ -75,7 +75,12 @@ fn document(view: &TurnView) -> Value {
     let record = &view.record;
     let at = |time: Option<Timestamp>| time.map(rfc3339::format);
     let error = record.failure.map(|code| {
-        json!({ "code": code.as_str(), "class": code.class(), "new_key_required": true, "retryable": code.retryable() })
+        json!({
+            "code": code.as_str(),
+            "class": code.class(),
+            "new_key_required": code.new_key_required(),
+            "retryable": code.retryable(),
+        })
     });
     let usage = record.model.as_ref().map(|model| {
         json!({

@@ -104,6 +104,18 @@ impl FailureCode {
         }
     }
 
+    /// Whether the same words need a new key to be tried again; otherwise the old key still gets the stored answer.
+    pub const fn new_key_required(self) -> bool {
+        match self {
+            Self::GenerationLost
+            | Self::GenerationFailed
+            | Self::GenerationTimeout
+            | Self::DeadlineExceeded
+            | Self::SubjectDeleted => true,
+            Self::ResponseNotCommitted => false,
+        }
+    }
+
     /// The part of the service that the failure is charged to.
     pub const fn class(self) -> &'static str {
         match self {
@@ -224,6 +236,15 @@ mod tests {
                 event: E::ResponseCommitted
             })
         );
+    }
+
+    #[test]
+    fn only_an_answer_that_nobody_took_is_had_again_under_its_old_key() {
+        let again: Vec<_> = FailureCode::ALL
+            .iter()
+            .filter(|code| !code.new_key_required())
+            .collect();
+        assert_eq!(again, [&FailureCode::ResponseNotCommitted]);
     }
 
     #[test]

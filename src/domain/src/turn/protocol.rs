@@ -168,7 +168,7 @@ impl ChatRefusal {
         Self {
             turn_id: Some(turn_id),
             replayed,
-            new_key_required: true,
+            new_key_required: code.new_key_required(),
             ..Self::of(problem_code(code))
         }
     }
