@@ -126,12 +126,15 @@ async fn sender(call: &Call, gateway: &GatewayId, external: &str) -> Result<Pers
 }
 
 fn context(call: &Call, person: &Person, body: &ChatBody) -> Result<RequestContext, Problem> {
+    let principal = call.principal()?.clone();
+    // A person's turns are kept together whoever hands them in, but each gateway's keys are its own.
+    let caller = idempotency::caller(&principal);
     Ok(RequestContext {
         request_id: call.request_id.clone(),
         client_request_id: call.client_request_id.clone(),
         turn_id: TurnId::mint(call.received_at, &call.app.entropy),
-        idempotency_key_hash: call.idempotency_key()?.hash(&call.app.master),
-        principal: call.principal()?.clone(),
+        idempotency_key_hash: call.idempotency_key()?.hash_of_caller(&call.app.master, &caller),
+        principal,
         user_id: person.user_id.clone(),
         family_id: person.family_id.clone(),
         channel: person.channel,

@@ -52,7 +52,12 @@ impl IdempotencyKey {
         &self.0
     }
 
-    /// What the key is stored and looked up as.
+    /// What the key of `caller` is stored and looked up as where callers share one table of keys; see [`caller`].
+    pub fn hash_of_caller(&self, master: &MasterSecrets, caller: &str) -> String {
+        master.keyed_hash_of(HashLabel::IdempotencyKey, &[caller.as_bytes(), self.0.as_bytes()])
+    }
+
+    /// What the key is stored and looked up as, beside its caller.
     pub fn hash(&self, master: &MasterSecrets) -> String {
         master.keyed_hash(HashLabel::IdempotencyKey, self.0.as_bytes())
     }
@@ -142,5 +147,17 @@ mod tests {
             assert_eq!(key(header), Err(InvalidKey), "{header}");
         }
         assert_eq!(key(&"k".repeat(256)), Err(InvalidKey));
+    }
+
+    #[test]
+    fn two_callers_with_the_same_key_do_not_meet() {
+        let text = r#"{"current":1,"versions":{"1":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="},"hash_version":1}"#;
+        let master = MasterSecrets::from_json(text).unwrap();
+        let key = IdempotencyKey::parse("update-1").unwrap();
+        let quoted = IdempotencyKey::parse("\"update-1\"").unwrap();
+        let of = |key: &IdempotencyKey, caller| key.hash_of_caller(&master, caller);
+        assert_eq!(of(&key, "gateway:gateway_00a"), of(&quoted, "gateway:gateway_00a"));
+        assert_ne!(of(&key, "gateway:gateway_00a"), of(&key, "gateway:gateway_00b"));
+        assert_ne!(of(&key, "gateway:gateway_00a"), key.hash(&master));
     }
 }

@@ -289,8 +289,13 @@ fn find_conversation(context: &RequestContext, named: Option<&ConversationId>) -
         Some(id) => Statement {
             name: "conversation_by_id",
             sql: "SELECT conversation_id, session_id, last_message_at, is_default FROM conversations
-WHERE conversation_id = ?1 AND user_id = ?2 AND channel = ?3",
-            binds: vec![id.into(), (&context.user_id).into(), context.channel.as_str().into()],
+WHERE conversation_id = ?1 AND user_id = ?2 AND channel = ?3 AND ifnull(gateway_id, '') = ifnull(?4, '')",
+            binds: vec![
+                id.into(),
+                (&context.user_id).into(),
+                context.channel.as_str().into(),
+                context.gateway_id.as_ref().map_or(Value::Null, Value::from),
+            ],
         },
         None => Statement {
             name: "default_conversation",
