@@ -20,6 +20,11 @@ pub struct Turnstile(Rc<RefCell<State>>);
 pub struct Turn(Option<Turnstile>);
 
 impl Turnstile {
+    /// Whether someone is inside.
+    pub fn is_taken(&self) -> bool {
+        self.0.borrow().taken
+    }
+
     /// Waits until everyone who asked before has left.
     pub async fn enter(&self) -> Turn {
         let receiver = {

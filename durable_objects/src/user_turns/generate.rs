@@ -295,18 +295,20 @@ impl<P: Ports> UserTurns<P> {
             return Err(DbError::Defect);
         };
         let key = key.first().map(store::keys::KeyRow::read).transpose()?;
-        let key = key
-            .map(|row| self.unwrap_key(&row))
-            .transpose()
-            .map_err(|_| DbError::Defect)?;
+        let key = key.map(|row| self.unwrap_key(&row)).transpose();
         let record = read::read_turn(record)?;
         match (record, key) {
-            (Some(record), Some(key)) => match self.stored_result(&record, &key, false) {
+            (Some(record), Ok(Some(key))) => match self.stored_result(&record, &key, false) {
                 Some(Ok(done)) => listener.done(done),
                 Some(Err(refusal)) => listener.refuse(refusal),
                 None => listener.refuse(in_progress(turn)),
             },
-            (Some(_), None) => {
+            // A failure can be told without the key.
+            (Some(record), Err(_)) => match record.failure.filter(|_| record.answer.is_none()) {
+                Some(code) => listener.refuse(ChatRefusal::of_failure(turn.clone(), code, false)),
+                None => return Err(DbError::Defect),
+            },
+            (Some(_), Ok(None)) => {
                 listener.refuse(ChatRefusal::of_failure(
                     turn.clone(),
                     FailureCode::SubjectDeleted,

@@ -174,7 +174,9 @@ impl<P: Ports> UserTurns<P> {
         let (busy, unfinished) = {
             let mut state = self.state.borrow_mut();
             state.alarm_at = None;
-            (state.driving, state.may_have_unfinished)
+            // A message that is being taken in counts on the alarm as well.
+            let busy = state.driving || self.accepting.is_taken();
+            (busy, state.may_have_unfinished)
         };
         if busy || unfinished {
             self.ring_within(self.config.recovery_interval).await;
@@ -186,10 +188,12 @@ impl<P: Ports> UserTurns<P> {
 
     /// Makes sure that the alarm rings no later than `delay` from now.
     async fn ring_within(&self, delay: Millis) {
-        let at = self.ports.clock().now().plus(delay);
+        let now = self.ports.clock().now();
+        let at = now.plus(delay);
         let due = {
             let mut state = self.state.borrow_mut();
-            let late = state.alarm_at.is_none_or(|set| set > at);
+            // One that should have rung by now may never have been set.
+            let late = state.alarm_at.is_none_or(|set| set > at || set <= now);
             if late {
                 state.alarm_at = Some(at);
             }

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
 use domain::ids::{LeaseToken, TurnId};
-use domain::keys::DataKey;
+use domain::keys::{DataKey, OpenError};
 use domain::ports::{Clock, LocalFuture, Spawn};
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatRefusal, Costs};
@@ -29,8 +29,8 @@ const LOOK_AGAIN: Millis = Millis::new(250);
 /// What the ledger says of the user's unfinished turns.
 struct Outlook {
     epoch: i64,
-    /// `None` when the user's key was destroyed.
-    key: Option<DataKey>,
+    /// `None` when the user's key was destroyed; an error when no secret of this configuration opens it.
+    key: Result<Option<DataKey>, OpenError>,
     unfinished: Vec<Unfinished>,
 }
 
@@ -186,10 +186,12 @@ impl<P: Ports> UserTurns<P> {
             (_, Recovery::Wait(until)) => return Ok(Step::Wait(until)),
             (_, Recovery::Nothing) => return Ok(Step::Wait(now.plus(LOOK_AGAIN))),
             (_, Recovery::End(code)) => return self.end_idle(first, outlook, code, &costs).await,
-            (None, Recovery::Call) => {
+            // What can be ended without the key is; the rest waits for the secret to be put back, or for its time to run out.
+            (Err(_), Recovery::Call) => return Err(DbError::Defect),
+            (Ok(None), Recovery::Call) => {
                 return self.end_idle(first, outlook, FailureCode::SubjectDeleted, &costs).await;
             }
-            (Some(key), Recovery::Call) => key,
+            (Ok(Some(key)), Recovery::Call) => key,
         };
         let attempt = first.state.model_calls.saturating_add(1);
         // A first call has the turn's deadline; a repeated one is for reading later, so it has the model's own.
@@ -222,13 +224,10 @@ impl<P: Ports> UserTurns<P> {
         };
         let epoch = epoch.first().ok_or(DbError::Defect)?.integer("epoch")?;
         let row = key.first().map(KeyRow::read).transpose()?;
-        let key = row
-            .map(|row| self.unwrap_key(&row))
-            .transpose()
-            .map_err(|_| DbError::Defect)?;
+        let key = row.map(|row| self.unwrap_key(&row)).transpose();
         match &key {
-            Some(key) => self.learn(epoch, key.clone()),
-            None => self.forget(),
+            Ok(Some(key)) => self.learn(epoch, key.clone()),
+            Ok(None) | Err(_) => self.forget(),
         }
         Ok(Outlook {
             epoch,

@@ -11,13 +11,14 @@ use domain::ports::Clock;
 use domain::sql::Row;
 use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{ChatAnswer, ChatCommand, ChatRefusal, Costs, Frame};
+use futures::FutureExt;
 use futures::channel::mpsc;
 use harness::block_on;
 use harness::rng::Rng;
 use harness::sqlite::TestSql;
 use objects::user_turns::{Listener, TurnConfig, UserTurns};
 
-use super::ports::{Answers, DeskClock, DeskModel, DeskPorts, PanicAt, Tasks};
+use super::ports::{Answers, DeskAlarm, DeskClock, DeskModel, DeskPorts, PanicAt, Tasks};
 
 const SECRETS: &str =
     r#"{"current":1,"versions":{"1":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="},"hash_version":1}"#;
@@ -58,6 +59,7 @@ pub struct Desk {
     pub clock: DeskClock,
     pub model: DeskModel,
     pub panic_at: PanicAt,
+    pub alarm: DeskAlarm,
     entropy: Rng,
     tasks: Tasks,
     object: Rc<UserTurns<DeskPorts>>,
@@ -80,6 +82,7 @@ impl Desk {
         settle(&sql, &clock, &entropy, &secrets, &user);
         let tasks = Tasks::default();
         let panic_at = PanicAt::default();
+        let alarm = DeskAlarm::default();
         let ports = DeskPorts {
             sql: sql.clone(),
             clock: clock.clone(),
@@ -87,6 +90,7 @@ impl Desk {
             tasks: tasks.clone(),
             model: model.clone(),
             panic_at: panic_at.clone(),
+            alarm: alarm.clone(),
         };
         let config = TurnConfig {
             line_max: 2,
@@ -98,6 +102,7 @@ impl Desk {
             clock,
             model,
             panic_at,
+            alarm,
             entropy,
             tasks,
             object,
@@ -132,6 +137,15 @@ impl Desk {
         let listener = Listener::new(sender, command.stream);
         block_on(Rc::clone(&self.object).chat(command, listener));
         frames
+    }
+
+    /// Hands a message in and stops in the middle, where a checkpoint was told to.
+    pub fn begin(&self, command: ChatCommand) -> impl Future<Output = ()> {
+        let (sender, _frames) = mpsc::unbounded();
+        let listener = Listener::new(sender, command.stream);
+        let mut chat = Box::pin(Rc::clone(&self.object).chat(command, listener));
+        assert!((&mut chat).now_or_never().is_none(), "it did not stop");
+        chat
     }
 
     /// Hands a message in as the platform does: in a task of its own.

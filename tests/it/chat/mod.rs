@@ -1,5 +1,6 @@
 //! One user's messages, told as stories: what they cost, what is on record, and what lost replies cannot change.
 
+mod corners;
 mod desk;
 mod ports;
 

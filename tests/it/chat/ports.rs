@@ -34,18 +34,34 @@ impl Spawn for Tasks {
     }
 }
 
-pub struct NoAlarm;
-impl Alarm for NoAlarm {
-    async fn set(&self, _at: Timestamp) {}
+/// Keeps when it was set to ring; it rings only when the story says so.
+#[derive(Clone, Default)]
+pub struct DeskAlarm(Rc<RefCell<Vec<Timestamp>>>);
+
+impl DeskAlarm {
+    /// Every time it was set to, in order.
+    pub fn times(&self) -> Vec<Timestamp> {
+        self.0.borrow().clone()
+    }
 }
 
-/// Panics the next time a place of this name is reached.
+impl Alarm for DeskAlarm {
+    async fn set(&self, at: Timestamp) {
+        self.0.borrow_mut().push(at);
+    }
+}
+
+/// Panics or stands still for ever the next time a place of this name is reached.
 #[derive(Clone, Default)]
-pub struct PanicAt(Rc<Cell<Option<&'static str>>>);
+pub struct PanicAt(Rc<Cell<Option<&'static str>>>, Rc<Cell<Option<&'static str>>>);
 
 impl PanicAt {
     pub fn next(&self, name: &'static str) {
         self.0.set(Some(name));
+    }
+
+    pub fn stop_next(&self, name: &'static str) {
+        self.1.set(Some(name));
     }
 }
 
@@ -54,6 +70,10 @@ impl Checkpoint for PanicAt {
         if self.0.get() == Some(name) {
             self.0.set(None);
             panic!("provoked at {name}");
+        }
+        if self.1.get() == Some(name) {
+            self.1.set(None);
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -108,6 +128,7 @@ pub struct DeskPorts {
     pub tasks: Tasks,
     pub model: DeskModel,
     pub panic_at: PanicAt,
+    pub alarm: DeskAlarm,
 }
 
 impl Ports for DeskPorts {
@@ -115,7 +136,7 @@ impl Ports for DeskPorts {
     type Clock = DeskClock;
     type Entropy = Rng;
     type Spawn = Tasks;
-    type Alarm = NoAlarm;
+    type Alarm = DeskAlarm;
     type Checkpoint = PanicAt;
     type Model = DeskModel;
 
@@ -131,8 +152,8 @@ impl Ports for DeskPorts {
     fn spawn(&self) -> &Tasks {
         &self.tasks
     }
-    fn alarm(&self) -> &NoAlarm {
-        &NoAlarm
+    fn alarm(&self) -> &DeskAlarm {
+        &self.alarm
     }
     fn checkpoint(&self) -> &PanicAt {
         &self.panic_at
