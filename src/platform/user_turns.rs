@@ -37,7 +37,7 @@ pub struct ObjectPorts {
     spawn: ObjectSpawn,
     alarm: ObjectAlarm,
     checkpoint: ServiceCheckpoint,
-    model: Limited<Provider<WorkerHttp, WorkerClock>>,
+    model: Limited<Provider<WorkerHttp, WorkerClock>, WorkerClock>,
 }
 
 impl Ports for ObjectPorts {
@@ -47,7 +47,7 @@ impl Ports for ObjectPorts {
     type Spawn = ObjectSpawn;
     type Alarm = ObjectAlarm;
     type Checkpoint = ServiceCheckpoint;
-    type Model = Limited<Provider<WorkerHttp, WorkerClock>>;
+    type Model = Limited<Provider<WorkerHttp, WorkerClock>, WorkerClock>;
 
     fn sql(&self) -> &D1 {
         &self.sql
@@ -143,7 +143,11 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
         spawn: ObjectSpawn::new(Rc::clone(&state)),
         alarm: ObjectAlarm::new(state),
         checkpoint: ServiceCheckpoint::new(env),
-        model: Limited::new(Provider::new(settings.model, WorkerHttp, WorkerClock), places),
+        model: Limited::new(
+            Provider::new(settings.model, WorkerHttp, WorkerClock),
+            WorkerClock,
+            places,
+        ),
     };
     Ok(UserTurns::new(ports, user, Rc::new(secrets), limits))
 }

@@ -39,7 +39,7 @@ pub async fn find_key(
             Decision::Unavailable => return Err(KeyError::Unavailable),
             Decision::Wait => clock.sleep(POLL).await,
             Decision::Fetch => {
-                let document = match places.enter() {
+                let document = match places.enter(clock.now(), FETCH_TIMEOUT) {
                     Some(_place) => fetch(http, url).await,
                     None => None,
                 };
@@ -209,6 +209,26 @@ mod tests {
             (found.map(|_| ()), world.fetches.get()),
             (Err(KeyError::Unavailable), 0)
         );
+    }
+
+    #[test]
+    fn a_fetch_that_was_lost_with_its_request_does_not_keep_its_place() {
+        let (world, cache) = (world(), RefCell::default());
+        let places = Bulkhead::new(1);
+        std::mem::forget(places.enter(now(), FETCH_TIMEOUT));
+        let find = || {
+            run(find_key(
+                &cache,
+                &world,
+                &world,
+                &places,
+                "https://login.example/k",
+                Some("k"),
+            ))
+        };
+        assert_eq!(find().map(|_| ()), Err(KeyError::Unavailable));
+        world.now.set(now().plus(COOLDOWN));
+        assert_eq!(find().map(|_| ()), Ok(()));
     }
 
     #[test]

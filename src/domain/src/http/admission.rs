@@ -1,6 +1,6 @@
 //! Whether there is room for more work: a breaker for the database and a bound for each outside dependency.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::sql::{NotStarted, Outcome};
@@ -47,35 +47,72 @@ impl Breaker {
 /// How many calls to one dependency may be under way at once, so that a slow one cannot hold everything.
 #[derive(Debug, Clone)]
 pub struct Bulkhead {
-    free: Rc<Cell<u32>>,
+    places: usize,
+    taken: Rc<RefCell<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    next: u64,
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    since: Timestamp,
+    longest: Millis,
 }
 
 /// One place; given back when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    free: Rc<Cell<u32>>,
+    number: u64,
+    taken: Rc<RefCell<Taken>>,
 }
 
 impl Bulkhead {
     pub fn new(places: u32) -> Self {
         Self {
-            free: Rc::new(Cell::new(places)),
+            places: usize::try_from(places).unwrap_or(usize::MAX),
+            taken: Rc::default(),
         }
     }
 
-    /// A place, if one is free. Nobody waits for one.
-    pub fn enter(&self) -> Option<Permit> {
-        let left = self.free.get().checked_sub(1)?;
-        self.free.set(left);
+    /// A place for a call that lasts no longer than `longest`, if one is free. Nobody waits for one.
+    ///
+    /// A call that is still there after its time counts as gone: a request that the platform ends is never dropped,
+    /// and would keep its place for as long as the isolate lives.
+    pub fn enter(&self, now: Timestamp, longest: Millis) -> Option<Permit> {
+        let mut taken = self.taken.borrow_mut();
+        // A clock that went back must not keep a place taken either.
+        taken.places.retain(|place| {
+            let held = now.since(place.since);
+            held >= Millis::ZERO && held < place.longest
+        });
+        if taken.places.len() >= self.places {
+            return None;
+        }
+        let number = taken.next;
+        taken.next = number.saturating_add(1);
+        taken.places.push(Place {
+            number,
+            since: now,
+            longest,
+        });
         Some(Permit {
-            free: Rc::clone(&self.free),
+            number,
+            taken: Rc::clone(&self.taken),
         })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.free.set(self.free.get().saturating_add(1));
+        self.taken
+            .borrow_mut()
+            .places
+            .retain(|place| place.number != self.number);
     }
 }
 
@@ -130,11 +167,23 @@ mod tests {
     #[test]
     fn a_full_bulkhead_refuses_until_a_place_is_given_back() {
         let bulkhead = Bulkhead::new(2);
-        let first = bulkhead.enter();
-        let second = bulkhead.enter();
+        let enter = |ms| bulkhead.enter(at(ms), Millis::from_secs(5));
+        let first = enter(0);
+        let second = enter(1);
         assert!(first.is_some() && second.is_some());
-        assert!(bulkhead.enter().is_none());
+        assert!(enter(2).is_none());
         drop(first);
-        assert!(bulkhead.enter().is_some());
+        assert!(enter(2).is_some());
+    }
+
+    #[test]
+    fn a_place_whose_holder_was_lost_is_free_again_after_its_time() {
+        let bulkhead = Bulkhead::new(1);
+        let enter = |ms| bulkhead.enter(at(ms), Millis::from_secs(5));
+        std::mem::forget(enter(0));
+        assert!(enter(4_999).is_none());
+        let late = enter(5_000);
+        assert!(late.is_some() && enter(5_001).is_none());
+        assert!(enter(0).is_some(), "a clock that went back");
     }
 }
