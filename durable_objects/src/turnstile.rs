@@ -25,6 +25,12 @@ impl Turnstile {
         self.0.borrow().taken
     }
 
+    /// How many wait outside.
+    pub fn waiting(&self) -> usize {
+        let state = self.0.borrow();
+        state.waiting.iter().filter(|sender| !sender.is_canceled()).count()
+    }
+
     /// Waits until everyone who asked before has left.
     pub async fn enter(&self) -> Turn {
         let receiver = {

@@ -57,6 +57,11 @@ impl<P: Ports> UserTurns<P> {
             listener.refuse(ChatRefusal::of(Code::Internal));
             return;
         }
+        // Before a message is in the line it waits to be taken in, and that is bounded too.
+        if self.accepting.waiting() >= self.config.line_max {
+            listener.refuse(ChatRefusal::for_a_while(Code::LineFull, RETRY_SECS));
+            return;
+        }
         let accepted = {
             let _turn = self.accepting.enter().await;
             self.accept(&command, &listener).await
@@ -96,6 +101,11 @@ impl<P: Ports> UserTurns<P> {
                     Plan::Prior(record, key) => return Ok(Accepted::Prior(record, key)),
                 },
             };
+            // Who has stopped waiting would only get a turn that ends in failure.
+            if self.ports.clock().now() >= command.context.deadline_at {
+                let refusal = ChatRefusal::for_a_while(Code::DeadlineExceeded, RETRY_SECS);
+                return Err(NotAccepted::Refused(refusal));
+            }
             // The alarm stands before the turn does, so that a crash right after finds its way back.
             self.ring_within(self.config.recovery_interval).await;
             // One instant decides both: which session the message belongs to and when it was accepted.

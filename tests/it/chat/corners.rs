@@ -6,6 +6,7 @@ use domain::ports::Clock;
 use domain::problem::Code;
 use domain::time::Millis;
 use domain::turn::protocol::ChatCommand;
+use harness::block_on;
 
 use super::desk::{Desk, ending};
 
@@ -68,4 +69,40 @@ fn an_alarm_that_rings_while_a_message_is_taken_in_is_set_anew() {
         set + 1,
         "an object that ends here is found by its alarm"
     );
+}
+
+#[test]
+fn a_message_that_waited_past_its_deadline_to_be_taken_in_does_not_become_a_turn() {
+    let desk = Desk::new();
+    desk.panic_at.stop_next("ingress_committed");
+    let first = desk.begin(desk.command("one", "hello", false));
+    let (second, frames) = desk.begin(desk.command("two", "hello again", false));
+    desk.pass(Millis::from_secs(90));
+    drop(first);
+    block_on(second);
+    let refusal = ending(frames).refusal();
+    assert_eq!(
+        (
+            refusal.code,
+            refusal.new_key_required,
+            refusal.retry_after,
+            refusal.turn_id
+        ),
+        (Code::DeadlineExceeded, false, Some(1), None)
+    );
+    assert_eq!(desk.turns(), ["accepted"]);
+    assert_eq!(desk.say("two", "hello again").answer().reply, "answer to hello again");
+}
+
+#[test]
+fn messages_that_wait_to_be_taken_in_are_as_bounded_as_the_line() {
+    let desk = Desk::new();
+    desk.panic_at.stop_next("ingress_committed");
+    let _first = desk.begin(desk.command("one", "hello", false));
+    let _waiting = [
+        desk.begin(desk.command("two", "a", false)),
+        desk.begin(desk.command("three", "b", false)),
+    ];
+    let refusal = ending(desk.hand_in(desk.command("four", "c", false))).refusal();
+    assert_eq!((refusal.code, refusal.retry_after), (Code::LineFull, Some(1)));
 }

@@ -139,13 +139,13 @@ impl Desk {
         frames
     }
 
-    /// Hands a message in and stops in the middle, where a checkpoint was told to.
-    pub fn begin(&self, command: ChatCommand) -> impl Future<Output = ()> {
-        let (sender, _frames) = mpsc::unbounded();
+    /// Hands a message in that stops in the middle: where a checkpoint was told to, or behind one that did.
+    pub fn begin(&self, command: ChatCommand) -> (impl Future<Output = ()>, mpsc::UnboundedReceiver<Frame>) {
+        let (sender, frames) = mpsc::unbounded();
         let listener = Listener::new(sender, command.stream);
         let mut chat = Box::pin(Rc::clone(&self.object).chat(command, listener));
         assert!((&mut chat).now_or_never().is_none(), "it did not stop");
-        chat
+        (chat, frames)
     }
 
     /// Hands a message in as the platform does: in a task of its own.
