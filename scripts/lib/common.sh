@@ -6,8 +6,9 @@ set -euo pipefail
 
 HERMOD_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 HERMOD_CACHE="${HERMOD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hermod}"
-# Build products stay out of the checkout, so that a fresh clone on the same machine starts from warm ones.
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HERMOD_CACHE/target}"
+# Build products are not shared between checkouts: cargo tells path crates apart by their place in the workspace only, and would take
+# another checkout's newer build for this one's.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HERMOD_ROOT/target}"
 
 WASM_BINDGEN_VERSION=0.2.129
 WORKER_BUILD_VERSION=0.8.7
