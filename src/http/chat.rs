@@ -55,10 +55,9 @@ pub async fn chat(call: Call) -> Handled {
     };
     let request = ObjectRequest::V1(Command::Chat(Box::new(command)));
     let patience = command_deadline.plus(PATIENCE);
-    let frames = ask(&call.env, &user, &request)
+    let frames = ask(&call.env, &user, &request, patience)
         .await
-        .map_err(|_| unavailable())?
-        .until(patience);
+        .map_err(|_| unavailable())?;
     if stream {
         answer_in_pieces(call, user, frames).await
     } else {

@@ -25,8 +25,8 @@ impl Alarm for ObjectAlarm {
     async fn set(&self, at: Timestamp) {
         let date = js_sys::Date::new(&js_sys::Number::from(at.as_millis() as f64));
         // An alarm that was not set is made up for by the sweep.
-        if let Err(error) = self.0.storage().set_alarm(ScheduledTime::new(date)).await {
-            log::fault("alarm_not_set", &error.to_string());
+        if self.0.storage().set_alarm(ScheduledTime::new(date)).await.is_err() {
+            log::fault("alarm_not_set", "the object's storage did not take it");
         }
     }
 }

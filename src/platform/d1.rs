@@ -6,6 +6,8 @@ use std::rc::Rc;
 use domain::http::admission::Breaker;
 use domain::ports::{Clock, Sql};
 use domain::sql::{NotStarted, Outcome, PARAMETERS_MAX, Refusal, Shard, Statement, Value};
+use domain::time::Millis;
+use futures::future::{Either, select};
 use worker::Env;
 use worker::js_sys::{self, Array, JSON, Promise, Uint8Array};
 use worker::wasm_bindgen::{self, JsCast, JsValue, prelude::wasm_bindgen};
@@ -29,6 +31,9 @@ extern "C" {
     #[wasm_bindgen(structural, method, catch, variadic)]
     fn bind(this: &Prepared, values: &Array) -> Result<Prepared, JsValue>;
 }
+
+/// How long a batch may stay unanswered.
+const SILENCE_MAX: Millis = Millis::from_secs(35);
 
 /// The database that holds every shard today.
 #[derive(Debug, Clone)]
@@ -117,7 +122,20 @@ impl Sql for D1 {
             return Outcome::Refused(Refusal::Malformed);
         }
         let reads_only = d1_wire::reads_only(&statements);
-        match self.run(&statements).await {
+        // The platform ends a batch after thirty seconds; one of which nothing more is heard must not hold its caller.
+        let late = std::pin::pin!(WorkerClock.sleep(SILENCE_MAX));
+        let ran = match select(std::pin::pin!(self.run(&statements)), late).await {
+            Either::Left((ran, _)) => ran,
+            Either::Right(_) => {
+                log::warning("sql_silent", &names());
+                return if reads_only {
+                    Outcome::NotStarted(NotStarted::Unavailable)
+                } else {
+                    Outcome::Unknown
+                };
+            }
+        };
+        match ran {
             Ok(json) => match d1_wire::read(&json, statements.len()) {
                 Ok(results) => Outcome::Committed(results),
                 Err(d1_wire::Unreadable) => {

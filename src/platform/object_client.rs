@@ -2,7 +2,7 @@
 
 use domain::ids::UserId;
 use domain::ports::Clock;
-use domain::time::Timestamp;
+use domain::time::{Millis, Timestamp};
 use domain::turn::protocol::{Frame, ObjectRequest};
 use futures::StreamExt;
 use futures::future::{Either, select};
@@ -17,22 +17,14 @@ use super::log;
 pub struct Frames {
     stream: Option<ByteStream>,
     buffer: Vec<u8>,
-    until: Option<Timestamp>,
+    /// How long its reader waits.
+    until: Timestamp,
 }
 
 impl Frames {
-    /// The same frames, but no longer than `until`.
-    pub fn until(mut self, until: Timestamp) -> Self {
-        self.until = Some(until);
-        self
-    }
-
     /// The next frame; `None` when the object has no more to say, broke off or took too long.
     pub async fn next(&mut self) -> Option<Frame> {
-        let Some(until) = self.until else {
-            return self.read().await;
-        };
-        let wait = until.remaining_from(WorkerClock.now());
+        let wait = self.until.remaining_from(WorkerClock.now());
         let late = std::pin::pin!(WorkerClock.sleep(wait));
         match select(std::pin::pin!(self.read()), late).await {
             Either::Left((frame, _)) => frame,
@@ -63,15 +55,23 @@ impl Frames {
     }
 }
 
-/// Sends a request to the user's object.
-pub async fn ask(env: &Env, user: &UserId, request: &ObjectRequest) -> Result<Frames, NotReached> {
-    send(env, user, request).await.map_err(|error| {
-        log::fault("object_not_reached", &error.to_string());
-        NotReached
-    })
+/// How long an object may take to say that it was woken.
+const WAKE_PATIENCE: Millis = Millis::from_secs(10);
+
+/// Sends a request to the user's object and gives back what it says, until `until`.
+pub async fn ask(env: &Env, user: &UserId, request: &ObjectRequest, until: Timestamp) -> Result<Frames, NotReached> {
+    let wait = until.remaining_from(WorkerClock.now());
+    let late = std::pin::pin!(WorkerClock.sleep(wait));
+    match select(std::pin::pin!(send(env, user, request, until)), late).await {
+        Either::Left((Ok(frames), _)) => Ok(frames),
+        Either::Left((Err(_), _)) | Either::Right(_) => {
+            log::fault("object_not_reached", "a user's object did not answer");
+            Err(NotReached)
+        }
+    }
 }
 
-async fn send(env: &Env, user: &UserId, request: &ObjectRequest) -> worker::Result<Frames> {
+async fn send(env: &Env, user: &UserId, request: &ObjectRequest, until: Timestamp) -> worker::Result<Frames> {
     // A stub that failed once goes on failing, so each request takes a new one.
     let stub = env.durable_object("USER_TURNS")?.get_by_name(user.as_str())?;
     let mut init = RequestInit::new();
@@ -86,7 +86,7 @@ async fn send(env: &Env, user: &UserId, request: &ObjectRequest) -> worker::Resu
     Ok(Frames {
         stream: response.stream().ok(),
         buffer: Vec::new(),
-        until: None,
+        until,
     })
 }
 
@@ -96,6 +96,7 @@ pub struct WorkerObjects<'a>(pub &'a Env);
 impl Objects for WorkerObjects<'_> {
     async fn wake(&self, user: &UserId) -> Result<(), NotReached> {
         let request = ObjectRequest::V1(domain::turn::protocol::Command::Wake);
-        ask(self.0, user, &request).await.map(|_| ())
+        let until = WorkerClock.now().plus(WAKE_PATIENCE);
+        ask(self.0, user, &request, until).await.map(|_| ())
     }
 }

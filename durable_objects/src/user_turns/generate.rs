@@ -193,16 +193,18 @@ impl<P: Ports> UserTurns<P> {
         costs: &Rc<Cell<Costs>>,
     ) -> Result<Completion, ModelError> {
         let timeout = self.time_for_model(run);
-        let mut shown = false;
+        // Once it could not be put on record, nothing is shown before the end.
+        let mut shown = None;
         let mut on_delta = async |text: &str| -> Result<(), Halt> {
             let Some(listener) = listener.filter(|one| one.wants_deltas()) else {
                 return Ok(());
             };
-            if !shown {
-                self.mark_shown(run, epoch, costs).await?;
-                shown = true;
+            if shown.is_none() {
+                shown = Some(self.mark_shown(run, epoch, costs).await?);
             }
-            listener.send(Frame::Delta { text: text.to_owned() });
+            if shown == Some(true) {
+                listener.send(Frame::Delta { text: text.to_owned() });
+            }
             Ok(())
         };
         let call = std::pin::pin!(self.ports.model().generate(prompt, timeout, &mut on_delta));
@@ -219,15 +221,20 @@ impl<P: Ports> UserTurns<P> {
             .remaining_from(self.ports.clock().now())
     }
 
-    /// Nothing is shown before it is on record that something may have been.
-    async fn mark_shown(&self, run: &Run, epoch: i64, costs: &Rc<Cell<Costs>>) -> Result<(), Halt> {
+    /// Nothing is shown before it is on record that something may have been. `false`: the database does not take it now,
+    /// so the client gets the answer whole.
+    async fn mark_shown(&self, run: &Run, epoch: i64, costs: &Rc<Cell<Costs>>) -> Result<bool, Halt> {
         let batch = run::mark_shown(run, epoch, self.ports.clock().now());
         // Repeating it changes nothing, so a lost reply needs no reading back: the batch is simply sent again.
         let written = self
             .db(Rc::clone(costs))
             .write(self.shard(), batch, |_| Ok(()), vec![], |_| Ok(None))
             .await;
-        written.map_err(|_| Halt)
+        match written {
+            Ok(()) => Ok(true),
+            Err(DbError::Unavailable | DbError::Overloaded) => Ok(false),
+            Err(DbError::Refused(_) | DbError::Conflict | DbError::Defect) => Err(Halt),
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one batch writes all of it")]

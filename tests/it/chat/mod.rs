@@ -53,6 +53,23 @@ fn watching_the_answer_grow_costs_one_write_more_while_the_model_speaks() {
 }
 
 #[test]
+fn a_database_that_is_away_while_the_model_speaks_costs_the_stream_not_the_answer() {
+    let desk = Desk::new();
+    desk.say("first", "hello");
+    let accept_and_start = [Fault::None; 2];
+    desk.sql
+        .fail_next(accept_and_start.into_iter().chain([Fault::Unreachable; 4]));
+    let Ending::Answered { answer, deltas, .. } = desk.watch("second", "and again") else {
+        panic!("no answer")
+    };
+    assert_eq!((answer.reply.as_str(), deltas), ("answer to and again", 0));
+    assert_eq!(
+        desk.sql.query("SELECT turn_id FROM turns WHERE shown = 1", &[]).len(),
+        0
+    );
+}
+
+#[test]
 fn the_steps_of_a_turn_are_on_record_in_their_order() {
     let desk = Desk::new();
     desk.say("first", "hello");

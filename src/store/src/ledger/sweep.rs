@@ -64,10 +64,11 @@ pub fn stuck_users(before: Timestamp) -> Vec<Statement> {
         crate::ledger::epoch(),
         Statement {
             name: "stuck_users",
-            sql: "SELECT DISTINCT t.user_id FROM turns t
+            // Those who have waited least come first: users whose objects keep failing must not hide everyone else.
+            sql: "SELECT t.user_id FROM turns t
  WHERE t.terminal_at IS NULL AND t.status IN ('accepted', 'processing') AND t.origin IN ('direct', 'channel')
    AND t.accepted_at <= CAST(?1 AS INTEGER)
- ORDER BY t.user_id LIMIT CAST(?2 AS INTEGER)",
+ GROUP BY t.user_id ORDER BY min(t.accepted_at) DESC LIMIT CAST(?2 AS INTEGER)",
             binds: vec![before.into(), SWEEP_LIMIT.into()],
         },
     ]
