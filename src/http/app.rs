@@ -1,6 +1,6 @@
 //! What one isolate holds: its settings and keys, read once, and its caches.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use domain::auth::KeySet;
@@ -13,7 +13,7 @@ use domain::problem::{Code, Problem};
 use domain::rate::{PerMinute, RateLimiter};
 use domain::settings::{Environment, Settings};
 use domain::sql::{NotStarted, Outcome};
-use domain::time::Millis;
+use domain::time::{Millis, Timestamp};
 use worker::Env;
 
 use super::request::Arrival;
@@ -40,7 +40,10 @@ pub struct App {
     pub tokens: RefCell<VerifiedTokens>,
     pub by_address: Option<RefCell<RateLimiter>>,
     pub by_caller: Option<RefCell<RateLimiter>>,
+    pub by_gateway: Option<RefCell<RateLimiter>>,
     pub breaker: Rc<RefCell<Breaker>>,
+    /// When the database was last asked for its schema, and what it said.
+    pub schema_seen: Cell<Option<(Timestamp, Option<i64>)>>,
     pub upstream_keys: UpstreamKeys,
 }
 
@@ -80,6 +83,7 @@ impl App {
         Some(Rc::new(Self {
             by_address: limiter(settings.rate_address_per_min),
             by_caller: limiter(settings.rate_user_per_min),
+            by_gateway: limiter(settings.rate_gateway_per_min),
             settings,
             master,
             keys,
@@ -90,6 +94,7 @@ impl App {
                 .replace("jwt_", "instance_"),
             tokens: RefCell::new(VerifiedTokens::new(TOKENS_MAX)),
             breaker: Rc::default(),
+            schema_seen: Cell::new(None),
             upstream_keys: UpstreamKeys::default(),
         }))
     }

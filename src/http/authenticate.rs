@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use domain::auth::{Principal, Subject, token};
 use domain::http::routes::{Auth, Route};
 use domain::idempotency;
+use domain::ids::UserId;
 use domain::problem::{Code, Problem};
 use domain::rate::{RateLimiter, Verdict};
 use domain::settings::Secret;
@@ -26,6 +27,11 @@ pub fn limit_address(app: &App, arrival: &Arrival, route: &Route) -> Result<(), 
         .source
         .map_or_else(|| "unknown".to_owned(), |source| source.sender());
     limit(app.by_address.as_ref(), &sender, arrival.received_at)
+}
+
+/// Counts a request that a gateway hands in against the person it is from.
+pub fn limit_person(app: &App, user: &UserId, now: Timestamp) -> Result<(), Problem> {
+    limit(app.by_caller.as_ref(), user.as_str(), now)
 }
 
 fn limit(limiter: Option<&RefCell<RateLimiter>>, key: &str, now: Timestamp) -> Result<(), Problem> {
@@ -74,9 +80,13 @@ pub fn principal(app: &App, token: &Secret, route: &Route, now: Timestamp) -> Re
             principal
         }
     };
-    // Operators set up and repair things in bulk; their tokens are few and short-lived.
-    if !matches!(principal.subject, Subject::Operator(_)) {
-        limit(app.by_caller.as_ref(), &idempotency::caller(&principal), now)?;
+    let caller = idempotency::caller(&principal);
+    match principal.subject {
+        Subject::User(_) => limit(app.by_caller.as_ref(), &caller, now)?,
+        // One gateway speaks for many people, each of whom is limited once they are known: see `limit_person`.
+        Subject::Gateway(_) => limit(app.by_gateway.as_ref(), &caller, now)?,
+        // Operators set up and repair things in bulk; their tokens are few and short-lived.
+        Subject::Operator(_) => {}
     }
     if route.scopes.iter().all(|scope| principal.allows(*scope)) {
         Ok(principal)

@@ -17,6 +17,7 @@ use objects::handover::commit_response;
 use store::db::Db;
 use store::{directory, token};
 
+use super::authenticate;
 use super::problem::of_db;
 use super::{Call, Handled, Reply};
 use crate::platform::body::{self, BodyWriter, ClientGone};
@@ -113,6 +114,7 @@ async fn sender(call: &Call, gateway: &GatewayId, external: &str) -> Result<Pers
     }
     for (rows, channel) in found.iter().zip(SENDER_CHANNELS) {
         if let Some(sender) = directory::read_sender(rows).map_err(internal)? {
+            authenticate::limit_person(&call.app, &sender.user_id, call.received_at)?;
             return Ok(Person {
                 user_id: sender.user_id,
                 family_id: sender.family_id,

@@ -32,7 +32,7 @@ process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 async function startHermod(state, options = {}) {
   const log = join(folder, "hermod.log");
   const secrets = loadSecrets(state);
-  const vars = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "100000000", RATE_ADDRESS_PER_MIN: "100000000", ...secretVars(secrets) };
+  const vars = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "100000000", RATE_GATEWAY_PER_MIN: "100000000", RATE_ADDRESS_PER_MIN: "100000000", ...secretVars(secrets) };
   const worker = await startProcess({ bundle: join(ROOT, "build"), state, vars, log, ...options }, { output: log });
   running.push(worker);
   return { worker, url: worker.url, secrets, put: async (path, body) => provision(worker.url, await operatorToken(secrets), path, body) };

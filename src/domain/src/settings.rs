@@ -100,8 +100,10 @@ pub struct Settings {
     /// How many messages of one user may wait at once.
     pub line_max: usize,
     pub cors_origins: Vec<Origin>,
-    /// Requests a minute; 0 turns the limit off.
+    /// Requests a minute of one person; 0 turns the limit off.
     pub rate_user_per_min: u32,
+    /// Requests a minute of one gateway, for all its people; 0 turns the limit off.
+    pub rate_gateway_per_min: u32,
     /// Requests a minute; 0 turns the limit off.
     pub rate_address_per_min: u32,
     /// What the operator calls this configuration.
@@ -143,6 +145,7 @@ impl Settings {
             line_max: usize::try_from(number(source, "LINE_MAX", 32, 1..=1_024)?).unwrap_or(32),
             cors_origins: origins(source)?,
             rate_user_per_min: rate(source, "RATE_USER_PER_MIN", 60)?,
+            rate_gateway_per_min: rate(source, "RATE_GATEWAY_PER_MIN", 1_200)?,
             rate_address_per_min: rate(source, "RATE_ADDRESS_PER_MIN", 300)?,
             config_revision: text(source, "CONFIG_REVISION")?.unwrap_or_else(|| "unset".to_owned()),
             bundle_sha256: text(source, "BUNDLE_SHA256")?,

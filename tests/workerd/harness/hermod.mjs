@@ -11,7 +11,7 @@ import { exchange, operatorToken, upstreamToken } from "../../../scripts/lib/tok
 import { startControl } from "./control.mjs";
 
 // Limits high enough that no test meets them by accident.
-const TEST_VARS = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "1000000", RATE_ADDRESS_PER_MIN: "1000000" };
+const TEST_VARS = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "1000000", RATE_GATEWAY_PER_MIN: "1000000", RATE_ADDRESS_PER_MIN: "1000000" };
 const BUNDLES = { shipped: process.env.HERMOD_BUNDLE ?? join(ROOT, "build"), probes: join(ROOT, "build-probes") };
 
 /** Makes an empty state folder, in memory where the machine allows. */
