@@ -140,6 +140,8 @@ ids! {
     DataKeyId = "key";
     /// A caller-minted proof of holding a run or a lease; what an unanswered batch is looked up by.
     LeaseToken = "lease";
+    /// One message to a provider, in the outbox.
+    OutboxId = "out";
     /// The `jti` of an access token.
     TokenId = "jwt";
 }

@@ -6,12 +6,15 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod auth;
+pub mod fence;
 pub mod guard;
 pub mod http;
 pub mod idempotency;
 pub mod ids;
 pub mod keys;
 pub mod model;
+mod names;
+pub mod outbox;
 pub mod ports;
 pub mod problem;
 pub mod rate;

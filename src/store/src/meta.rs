@@ -3,7 +3,7 @@
 use domain::sql::{Row, RowError, Statement};
 
 /// The schema that this code was written for: the number of the newest migration that changed `meta.schema_version`.
-pub const SCHEMA_VERSION: i64 = 2;
+pub const SCHEMA_VERSION: i64 = 3;
 
 /// What stands in the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
