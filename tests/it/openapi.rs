@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use domain::http::routes::{Auth, BodyRule, Endpoint, ROUTES, Route};
 use domain::problem::Code;
+use domain::turn::event::Actor;
+use domain::turn::{EventType, FailureCode};
 use serde_json::{Value, json};
 
 fn document() -> Value {
@@ -234,6 +236,24 @@ fn every_code_is_described_once() {
         .collect();
     let codes: Vec<_> = Code::ALL.iter().map(|code| code.slug()).collect();
     assert_eq!(described, codes);
+}
+
+#[test]
+fn what_a_turn_tells_is_described_as_it_is_named() {
+    let document = document();
+    let described = |pointer: &str| -> Vec<String> {
+        let names = document
+            .pointer(&format!("/components/schemas/{pointer}/enum"))
+            .unwrap();
+        let names = names.as_array().unwrap().iter();
+        names.map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    let events: Vec<_> = EventType::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("TurnEvent/properties/type"), events);
+    let actors: Vec<_> = Actor::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("TurnEvent/properties/actor"), actors);
+    let failures: Vec<_> = FailureCode::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("TurnFailure/properties/code"), failures);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelFault;
+use crate::outbox::outcome::{ErrorClass, ErrorCode};
 use crate::time::Timestamp;
 use crate::turn::{EventType, FailureCode};
 
@@ -14,6 +15,38 @@ pub enum Actor {
     UserTurns,
     Sweep,
     Client,
+    /// The webhook of a channel.
+    Ingress,
+    /// Whoever sends what stands in the outbox.
+    Sender,
+}
+
+impl Actor {
+    pub const ALL: &'static [Self] = &[
+        Self::Edge,
+        Self::UserTurns,
+        Self::Sweep,
+        Self::Client,
+        Self::Ingress,
+        Self::Sender,
+    ];
+
+    /// The name as it is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Edge => "edge",
+            Self::UserTurns => "user_turns",
+            Self::Sweep => "sweep",
+            Self::Client => "client",
+            Self::Ingress => "ingress",
+            Self::Sender => "sender",
+        }
+    }
+
+    /// Reads a stored name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|actor| actor.as_str() == text)
+    }
 }
 
 /// How far a client says it got with an answer. "Rendered" is not "read", and neither is more than its word.
@@ -52,6 +85,23 @@ pub struct Metadata {
     /// The client's own clock, milliseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client_timestamp: Option<Timestamp>,
+    /// Which part of the answer a send was of, from 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<i64>,
+    /// How many parts went into the outbox.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parts: Option<i64>,
+    /// What went into the outbox is the notice that there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub notice: Option<bool>,
+    /// What kind of thing went wrong with a send.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub send_error_class: Option<ErrorClass>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub send_error_code: Option<ErrorCode>,
+    /// When it is tried again, milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_at: Option<Timestamp>,
 }
 
 /// One thing that happened to a turn.
@@ -61,7 +111,7 @@ pub struct Event {
     pub event_type: EventType,
     pub at: Timestamp,
     pub actor: Actor,
-    /// Which call of the model this belongs to, from 1.
+    /// Which call of the model or which attempt to send this belongs to, from 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempt: Option<i64>,
     #[serde(default)]
@@ -79,7 +129,7 @@ impl Event {
         }
     }
 
-    /// The same event, charged to a call of the model.
+    /// The same event, charged to a call of the model or an attempt to send.
     pub fn attempt(mut self, number: i64) -> Self {
         self.attempt = Some(number);
         self
@@ -111,5 +161,30 @@ mod tests {
         let json =
             r#"{"type":"turn_terminal_failure","at":5,"actor":"sweep","metadata":{"error_code":"generation_lost"}}"#;
         assert_eq!(serde_json::to_string(&event).unwrap(), json);
+    }
+
+    #[test]
+    fn every_actor_is_stored_under_its_own_name() {
+        for actor in Actor::ALL {
+            assert_eq!(Actor::parse(actor.as_str()), Some(*actor));
+            assert_eq!(serde_json::to_string(actor).unwrap(), format!("\"{}\"", actor.as_str()));
+        }
+        assert_eq!(Actor::parse("nobody"), None);
+    }
+
+    #[test]
+    fn a_send_is_told_by_its_part_and_what_went_wrong() {
+        let event = Event::new(EventType::SendRetryScheduled, Timestamp::from_millis(5), Actor::Sender)
+            .attempt(2)
+            .with(Metadata {
+                part: Some(1),
+                send_error_class: Some(ErrorClass::RateLimit),
+                send_error_code: Some(ErrorCode::TooManyRequests),
+                retry_at: Some(Timestamp::from_millis(7_005)),
+                ..Metadata::default()
+            });
+        let stored =
+            r#"{"part":1,"send_error_class":"rate_limit","send_error_code":"too_many_requests","retry_at":7005}"#;
+        assert_eq!(serde_json::to_string(&event.metadata).unwrap(), stored);
     }
 }

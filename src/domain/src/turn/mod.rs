@@ -38,6 +38,12 @@ impl Status {
 named! {
     /// What can happen to a turn, in the ledger's words.
     EventType {
+        /// A channel delivered a message.
+        IngressReceived = "ingress_received",
+        /// It came from the channel it claims to come from.
+        IngressAuthenticated = "ingress_authenticated",
+        /// Its sender is known here.
+        IdentityResolved = "identity_resolved",
         EngineAccepted = "engine_accepted",
         ContextSelected = "context_selected",
         GenerationStarted = "generation_started",
@@ -45,9 +51,18 @@ named! {
         GenerationFailed = "generation_failed",
         DurableWriteStarted = "durable_write_started",
         DurableWriteCompleted = "durable_write_completed",
+        /// What is to be sent stands in the outbox: the answer, or the notice that there will be none.
+        OutboxEnqueued = "outbox_enqueued",
         ResponseCommitStarted = "response_commit_started",
         ResponseCommitted = "response_committed",
         ClientAcknowledged = "client_acknowledged",
+        SendClaimed = "send_claimed",
+        SendAttempted = "send_attempted",
+        /// The provider took a part: not the same as being on the person's phone.
+        ProviderAccepted = "provider_accepted",
+        SendRetryScheduled = "send_retry_scheduled",
+        /// A part will never be sent.
+        DeliveryTerminalFailure = "delivery_terminal_failure",
         TurnTerminalSuccess = "turn_terminal_success",
         TurnTerminalFailure = "turn_terminal_failure",
     }
@@ -68,6 +83,12 @@ named! {
         SubjectDeleted = "subject_deleted",
         /// The answer is stored, but nobody took it within ten minutes.
         ResponseNotCommitted = "response_not_committed",
+        /// The answer is stored, but a part of it was not taken by the channel.
+        DeliveryFailed = "delivery_failed",
+        /// The answer is stored, but could not be delivered while it was worth delivering.
+        DeliveryExpired = "delivery_expired",
+        /// The answer is stored, but may no longer be sent to where its question came from.
+        DeliveryCancelled = "delivery_cancelled",
     }
 }
 
@@ -79,8 +100,9 @@ impl FailureCode {
             | Self::GenerationFailed
             | Self::GenerationTimeout
             | Self::DeadlineExceeded
-            | Self::ResponseNotCommitted => true,
-            Self::SubjectDeleted => false,
+            | Self::ResponseNotCommitted
+            | Self::DeliveryExpired => true,
+            Self::SubjectDeleted | Self::DeliveryFailed | Self::DeliveryCancelled => false,
         }
     }
 
@@ -92,7 +114,9 @@ impl FailureCode {
             | Self::GenerationTimeout
             | Self::DeadlineExceeded
             | Self::SubjectDeleted => true,
-            Self::ResponseNotCommitted => false,
+            Self::ResponseNotCommitted | Self::DeliveryFailed | Self::DeliveryExpired | Self::DeliveryCancelled => {
+                false
+            }
         }
     }
 
@@ -101,7 +125,9 @@ impl FailureCode {
         match self {
             Self::GenerationLost | Self::GenerationFailed | Self::GenerationTimeout => "generation",
             Self::DeadlineExceeded | Self::SubjectDeleted => "admission",
-            Self::ResponseNotCommitted => "delivery",
+            Self::ResponseNotCommitted | Self::DeliveryFailed | Self::DeliveryExpired | Self::DeliveryCancelled => {
+                "delivery"
+            }
         }
     }
 }
@@ -112,14 +138,22 @@ use Status as S;
 /// Every step a turn may take: where it stands (`None` before it exists), what happens, where it stands then.
 pub const TRANSITIONS: &[(Option<Status>, EventType, Status)] = &[
     (None, E::EngineAccepted, S::Accepted),
+    // A channel's message: what became of it before the engine took it over.
+    (None, E::IngressReceived, S::Accepted),
+    (Some(S::Accepted), E::IngressAuthenticated, S::Accepted),
+    (Some(S::Accepted), E::IdentityResolved, S::Accepted),
+    (Some(S::Accepted), E::EngineAccepted, S::Accepted),
     (Some(S::Accepted), E::ContextSelected, S::Accepted),
     (Some(S::Accepted), E::GenerationStarted, S::Processing),
+    // The notice that there will be no answer.
+    (Some(S::Accepted), E::OutboxEnqueued, S::Accepted),
     (Some(S::Accepted), E::TurnTerminalFailure, S::TerminalFailure),
     // A second attempt, after the first was interrupted with nothing of it shown.
     (Some(S::Processing), E::ContextSelected, S::Processing),
     (Some(S::Processing), E::GenerationStarted, S::Processing),
     (Some(S::Processing), E::GenerationFailed, S::Processing),
     (Some(S::Processing), E::GenerationCompleted, S::Generated),
+    (Some(S::Processing), E::OutboxEnqueued, S::Processing),
     (Some(S::Processing), E::TurnTerminalFailure, S::TerminalFailure),
     (Some(S::Generated), E::DurableWriteStarted, S::Generated),
     (Some(S::Generated), E::DurableWriteCompleted, S::Persisted),
@@ -129,11 +163,30 @@ pub const TRANSITIONS: &[(Option<Status>, EventType, Status)] = &[
     (Some(S::Persisted), E::ClientAcknowledged, S::Persisted),
     (Some(S::Persisted), E::TurnTerminalSuccess, S::TerminalSuccess),
     (Some(S::Persisted), E::TurnTerminalFailure, S::TerminalFailure),
+    // An answer that goes out through a channel.
+    (Some(S::Persisted), E::OutboxEnqueued, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::SendClaimed, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::SendAttempted, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::SendRetryScheduled, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::ProviderAccepted, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::DeliveryTerminalFailure, S::DeliveryPending),
+    // The notice that the answer could not be delivered.
+    (Some(S::DeliveryPending), E::OutboxEnqueued, S::DeliveryPending),
+    // The person may read it elsewhere before it has arrived.
+    (Some(S::DeliveryPending), E::ClientAcknowledged, S::DeliveryPending),
+    (Some(S::DeliveryPending), E::TurnTerminalSuccess, S::TerminalSuccess),
+    (Some(S::DeliveryPending), E::TurnTerminalFailure, S::TerminalFailure),
     (Some(S::TerminalSuccess), E::ClientAcknowledged, S::TerminalSuccess),
     // An answer that nobody took in time may still be handed over later; the ending stays as it was.
     (Some(S::TerminalFailure), E::ResponseCommitStarted, S::TerminalFailure),
     (Some(S::TerminalFailure), E::ResponseCommitted, S::TerminalFailure),
     (Some(S::TerminalFailure), E::ClientAcknowledged, S::TerminalFailure),
+    // What an operator has sent once more after it had been given up.
+    (Some(S::TerminalFailure), E::SendClaimed, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::SendAttempted, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::SendRetryScheduled, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::ProviderAccepted, S::TerminalFailure),
+    (Some(S::TerminalFailure), E::DeliveryTerminalFailure, S::TerminalFailure),
 ];
 
 /// The step is not in [`TRANSITIONS`].
@@ -160,82 +213,5 @@ pub fn replay(events: impl IntoIterator<Item = EventType>) -> Result<Option<Stat
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANSWERED: [EventType; 9] = [
-        E::EngineAccepted,
-        E::ContextSelected,
-        E::GenerationStarted,
-        E::GenerationCompleted,
-        E::DurableWriteStarted,
-        E::DurableWriteCompleted,
-        E::ResponseCommitStarted,
-        E::ResponseCommitted,
-        E::TurnTerminalSuccess,
-    ];
-
-    #[test]
-    fn a_direct_turn_goes_from_accepted_to_terminal_success() {
-        assert_eq!(replay(ANSWERED), Ok(Some(S::TerminalSuccess)));
-    }
-
-    #[test]
-    fn no_step_stands_twice_in_the_table() {
-        for (at, (from, event, _)) in TRANSITIONS.iter().enumerate() {
-            let again = TRANSITIONS[at + 1..]
-                .iter()
-                .find(|(other, step, _)| other == from && step == event);
-            assert_eq!(again, None);
-        }
-    }
-
-    #[test]
-    fn a_terminal_status_is_never_left() {
-        for (from, _, to) in TRANSITIONS {
-            if let Some(from) = from
-                && from.is_terminal()
-            {
-                assert_eq!(from, to);
-            }
-        }
-    }
-
-    #[test]
-    fn an_answer_is_never_handed_over_before_it_is_stored() {
-        let early = [
-            E::EngineAccepted,
-            E::GenerationStarted,
-            E::GenerationCompleted,
-            E::ResponseCommitted,
-        ];
-        assert_eq!(
-            replay(early),
-            Err(IllegalStep {
-                from: Some(S::Generated),
-                event: E::ResponseCommitted
-            })
-        );
-    }
-
-    #[test]
-    fn only_an_answer_that_nobody_took_is_had_again_under_its_old_key() {
-        let again: Vec<_> = FailureCode::ALL
-            .iter()
-            .filter(|code| !code.new_key_required())
-            .collect();
-        assert_eq!(again, [&FailureCode::ResponseNotCommitted]);
-    }
-
-    #[test]
-    fn success_cannot_follow_failure() {
-        let lost = [E::EngineAccepted, E::TurnTerminalFailure, E::TurnTerminalSuccess];
-        assert_eq!(
-            replay(lost),
-            Err(IllegalStep {
-                from: Some(S::TerminalFailure),
-                event: E::TurnTerminalSuccess
-            })
-        );
-    }
-}
+#[path = "tests.rs"]
+mod tests;

@@ -183,7 +183,10 @@ pub fn problem_code(failure: FailureCode) -> Code {
         FailureCode::DeadlineExceeded => Code::DeadlineExceeded,
         FailureCode::SubjectDeleted => Code::TokenStale,
         // The answer exists and is returned instead; this is what a client without it would be told.
-        FailureCode::ResponseNotCommitted => Code::Unavailable,
+        FailureCode::ResponseNotCommitted
+        | FailureCode::DeliveryFailed
+        | FailureCode::DeliveryExpired
+        | FailureCode::DeliveryCancelled => Code::Unavailable,
     }
 }
 

@@ -125,19 +125,12 @@ pub fn read_events(rows: &Rows) -> Result<Vec<Event>, RowError> {
 }
 
 fn read_event(row: &Row) -> Result<Event, RowError> {
-    let actor = match row.text("actor")? {
-        "edge" => Actor::Edge,
-        "user_turns" => Actor::UserTurns,
-        "sweep" => Actor::Sweep,
-        "client" => Actor::Client,
-        _ => return Err(crate::wrong("actor", "an actor")),
-    };
     let metadata = serde_json::from_str::<Metadata>(row.text("metadata_json")?)
         .map_err(|_| crate::wrong("metadata_json", "event metadata"))?;
     Ok(Event {
         event_type: EventType::parse(row.text("event_type")?).ok_or_else(|| crate::wrong("event_type", "an event"))?,
         at: row.timestamp("event_at")?,
-        actor,
+        actor: Actor::parse(row.text("actor")?).ok_or_else(|| crate::wrong("actor", "an actor"))?,
         attempt: row.optional_integer("attempt_no")?,
         metadata,
     })
