@@ -11,6 +11,7 @@ pub mod guard;
 pub mod http;
 pub mod idempotency;
 pub mod ids;
+pub mod job;
 pub mod keys;
 pub mod model;
 mod names;
