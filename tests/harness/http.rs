@@ -71,7 +71,7 @@ impl SimHttp {
 }
 
 /// Waits `millis`, or until the deadline.
-async fn wait(executor: &Executor, millis: i64, deadline: i64) -> Result<(), HttpError> {
+pub(crate) async fn wait(executor: &Executor, millis: i64, deadline: i64) -> Result<(), HttpError> {
     let due = executor.elapsed().saturating_add(millis);
     executor.sleep(due.min(deadline) - executor.elapsed()).await;
     if due > deadline {
@@ -88,11 +88,7 @@ impl Http for SimHttp {
         let deadline = self.executor.elapsed().saturating_add(request.timeout.get());
         let reply = (self.respond)(&request);
         wait(&self.executor, reply.head_after, deadline).await?;
-        let body = SimBody {
-            executor: self.executor.clone(),
-            pieces: reply.body.into(),
-            deadline,
-        };
+        let body = SimBody::new(self.executor.clone(), reply.body, deadline);
         let status = reply.status.ok_or(HttpError::Transport)?;
         Ok(OutboundResponse {
             status,
@@ -107,6 +103,17 @@ pub struct SimBody {
     executor: Executor,
     pieces: VecDeque<(i64, Piece)>,
     deadline: i64,
+}
+
+impl SimBody {
+    /// What is still to come of an answer, under the request's deadline in simulated milliseconds.
+    pub fn new(executor: Executor, pieces: Vec<(i64, Piece)>, deadline: i64) -> Self {
+        Self {
+            executor,
+            pieces: pieces.into(),
+            deadline,
+        }
+    }
 }
 
 impl HttpBody for SimBody {

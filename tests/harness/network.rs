@@ -21,9 +21,12 @@ pub struct FaultRates {
     pub late: u32,
 }
 
-/// The database and the network in front of it. Clones are the same.
+/// The database and the network in front of it. Clones are the same, and sent by the same caller.
 #[derive(Clone)]
-pub struct SimSql(Rc<Inner>);
+pub struct SimSql {
+    inner: Rc<Inner>,
+    caller: u64,
+}
 
 struct Inner {
     executor: Executor,
@@ -37,8 +40,8 @@ struct Inner {
     watcher: RefCell<Option<Watcher>>,
 }
 
-/// Called after each batch ran, with what it was and how it ended.
-pub type Watcher = Box<dyn Fn(&Database, &[Statement], &Outcome)>;
+/// Called after each batch ran, with what it was, how it ended and who sent it.
+pub type Watcher = Box<dyn Fn(&Database, &[Statement], &Outcome, u64)>;
 
 enum Course {
     Answered,
@@ -50,7 +53,7 @@ enum Course {
 
 impl SimSql {
     pub fn new(executor: Executor, database: Database) -> Self {
-        Self(Rc::new(Inner {
+        let inner = Inner {
             executor,
             database,
             rates: Cell::default(),
@@ -58,41 +61,53 @@ impl SimSql {
             outage_until: Cell::new(0),
             batches: Cell::new(0),
             watcher: RefCell::default(),
-        }))
+        };
+        Self {
+            inner: Rc::new(inner),
+            caller: 0,
+        }
+    }
+
+    /// The same, as `caller` uses it; the number only tells callers apart for the watcher.
+    pub fn of_caller(&self, caller: u64) -> Self {
+        Self {
+            inner: Rc::clone(&self.inner),
+            caller,
+        }
     }
 
     pub fn database(&self) -> &Database {
-        &self.0.database
+        &self.inner.database
     }
 
     pub fn set_rates(&self, rates: FaultRates) {
-        self.0.rates.set(rates);
+        self.inner.rates.set(rates);
     }
 
     pub fn set_slowest(&self, millis: i64) {
-        self.0.slowest.set(millis);
+        self.inner.slowest.set(millis);
     }
 
     /// From now on nothing gets through for this long.
     pub fn fail_for(&self, millis: i64) {
-        self.0.outage_until.set(self.0.executor.elapsed() + millis);
+        self.inner.outage_until.set(self.inner.executor.elapsed() + millis);
     }
 
     pub fn watch(&self, watcher: Watcher) {
-        *self.0.watcher.borrow_mut() = Some(watcher);
+        *self.inner.watcher.borrow_mut() = Some(watcher);
     }
 
     /// How many batches were sent so far.
     pub fn batches(&self) -> u64 {
-        self.0.batches.get()
+        self.inner.batches.get()
     }
 
     fn course(&self) -> Course {
-        if self.0.executor.elapsed() < self.0.outage_until.get() {
+        if self.inner.executor.elapsed() < self.inner.outage_until.get() {
             return Course::NotStarted(NotStarted::Unavailable);
         }
-        let rates = self.0.rates.get();
-        let mut draw = u32::try_from(self.0.executor.rng().below(1_000)).unwrap_or(0);
+        let rates = self.inner.rates.get();
+        let mut draw = u32::try_from(self.inner.executor.rng().below(1_000)).unwrap_or(0);
         let mut hit = |rate: u32| {
             let hit = draw < rate;
             draw = draw.wrapping_sub(rate);
@@ -114,14 +129,14 @@ impl SimSql {
     }
 
     async fn delay(&self) {
-        let millis = self.0.executor.rng().between(0, self.0.slowest.get());
-        self.0.executor.sleep(millis).await;
+        let millis = self.inner.executor.rng().between(0, self.inner.slowest.get());
+        self.inner.executor.sleep(millis).await;
     }
 
     fn run(&self, shard: Shard, statements: &[Statement]) -> Outcome {
-        let outcome = self.0.database.run(shard, statements);
-        if let Some(watcher) = &*self.0.watcher.borrow() {
-            watcher(&self.0.database, statements, &outcome);
+        let outcome = self.inner.database.run(shard, statements);
+        if let Some(watcher) = &*self.inner.watcher.borrow() {
+            watcher(&self.inner.database, statements, &outcome, self.caller);
         }
         outcome
     }
@@ -138,8 +153,8 @@ impl SimSql {
             }
             Course::Late => {
                 let _ = reply.send(Outcome::Unknown);
-                let millis = self.0.executor.rng().between(0, 3_000);
-                self.0.executor.sleep(millis).await;
+                let millis = self.inner.executor.rng().between(0, 3_000);
+                self.inner.executor.sleep(millis).await;
                 self.run(shard, &statements);
                 return;
             }
@@ -151,10 +166,10 @@ impl SimSql {
 
 impl Sql for SimSql {
     async fn batch(&self, shard: Shard, statements: Vec<Statement>) -> Outcome {
-        self.0.batches.set(self.0.batches.get() + 1);
+        self.inner.batches.set(self.inner.batches.get() + 1);
         let (reply, answer) = oneshot::channel();
         // A task of the world: a batch on its way runs even when its sender has died.
-        self.0.executor.spawn(self.clone().carry(shard, statements, reply));
+        self.inner.executor.spawn(self.clone().carry(shard, statements, reply));
         answer.await.unwrap_or(Outcome::Unknown)
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
+use domain::fence::Fence;
 use domain::guard::Guard;
 use domain::sql::{Outcome, PARAMETERS_MAX, Refusal, Row, Rows, SafeInteger, Shard, Statement, Value};
 use rusqlite::config::DbConfig;
@@ -13,6 +14,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, Value as Native, ValueRef};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, Transaction, TransactionBehavior};
 
+use super::fences::without_fences;
 use super::meter;
 
 /// Statements kept prepared per database; the service has fewer.
@@ -79,6 +81,8 @@ pub struct Database {
     log: RefCell<Vec<BatchRecord>>,
     logging: Cell<bool>,
     metered: bool,
+    /// Fences that hold whatever their conditions say.
+    fences: RefCell<BTreeSet<Fence>>,
 }
 
 impl Database {
@@ -131,6 +135,7 @@ impl Database {
             log: RefCell::default(),
             logging: Cell::new(true),
             metered: false,
+            fences: RefCell::default(),
         }
     }
 
@@ -158,6 +163,11 @@ impl Database {
             labels.join(", ")
         );
         self.connection.execute_batch(&sql).expect("the guard trigger");
+    }
+
+    /// From now on these fences hold whatever their conditions say.
+    pub fn drop_fences(&self, fences: &BTreeSet<Fence>) {
+        *self.fences.borrow_mut() = fences.clone();
     }
 
     /// Stops keeping a record of each batch; for long runs.
@@ -213,7 +223,7 @@ impl Database {
         let before = self.written();
         let mut prepared = self
             .connection
-            .prepare_cached(statement.sql)
+            .prepare_cached(&without_fences(statement.sql, &self.fences.borrow()))
             .map_err(|error| refusal(&error))?;
         if prepared.parameter_count() != statement.binds.len() {
             return Err(Refusal::Malformed);

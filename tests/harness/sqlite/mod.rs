@@ -6,6 +6,7 @@
 //! * A failing guard, a constraint and a defect are told apart from the error text exactly as the D1 adapter does.
 
 mod database;
+mod fences;
 mod meter;
 mod port;
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::rc::Rc;
 
+use domain::fence::Fence;
 use domain::guard::Guard;
 use domain::ports::Sql;
 use domain::sql::{NotStarted, Outcome, Shard, Statement};
@@ -70,6 +71,11 @@ impl TestSql {
     /// From now on this guard alone holds whatever its condition says.
     pub fn drop_guard(&self, guard: Guard) {
         self.database.drop_guards(&BTreeSet::from([guard]));
+    }
+
+    /// From now on this fence alone holds whatever its condition says.
+    pub fn drop_fence(&self, fence: Fence) {
+        self.database.drop_fences(&BTreeSet::from([fence]));
     }
 }
 

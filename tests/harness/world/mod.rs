@@ -113,7 +113,7 @@ impl World {
         sql.set_rates(plan.faults);
         sql.set_slowest(plan.slowest);
         let watcher = watch.clone();
-        sql.watch(Box::new(move |database, batch, outcome| {
+        sql.watch(Box::new(move |database, batch, outcome, _| {
             watcher.look(database, batch, outcome)
         }));
         let alarms = Alarms::new(executor.clone());
