@@ -1,6 +1,6 @@
 //! The set of ports an object is built on.
 
-use domain::ports::{Alarm, Checkpoint, Clock, Entropy, Spawn, Sql};
+use domain::ports::{Alarm, Checkpoint, Clock, Entropy, Queue, Spawn, Sql};
 
 use crate::model::Model;
 
@@ -13,6 +13,8 @@ pub trait Ports: 'static {
     type Alarm: Alarm;
     type Checkpoint: Checkpoint;
     type Model: Model;
+    /// The queue of orders to send.
+    type Queue: Queue;
 
     fn sql(&self) -> &Self::Sql;
     fn clock(&self) -> &Self::Clock;
@@ -21,4 +23,5 @@ pub trait Ports: 'static {
     fn alarm(&self) -> &Self::Alarm;
     fn checkpoint(&self) -> &Self::Checkpoint;
     fn model(&self) -> &Self::Model;
+    fn sends(&self) -> &Self::Queue;
 }

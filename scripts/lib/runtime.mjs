@@ -41,7 +41,7 @@ function workerOptions({ bundle, vars, checkpoint, outbound, wrapper }) {
     compatibilityFlags: flags,
     bindings: { BUNDLE_SHA256: report.sha256, ...vars },
     d1Databases: { DB: "hermod" },
-    queueProducers: { JOBS: "hermod-jobs" },
+    queueProducers: { JOBS: "hermod-jobs", SENDS: "hermod-sends" },
     versionMetadata: "VER",
   };
   options.durableObjects = {};
@@ -50,9 +50,8 @@ function workerOptions({ bundle, vars, checkpoint, outbound, wrapper }) {
     options.durableObjects[binding] = { className, useSQLite: true };
   }
   if (report.exports.includes("handler queue")) {
-    options.queueConsumers = {
-      "hermod-jobs": { maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5, deadLetterQueue: "hermod-jobs-dlq" },
-    };
+    const consumer = (name) => ({ maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5, deadLetterQueue: `${name}-dlq` });
+    options.queueConsumers = { "hermod-jobs": consumer("hermod-jobs"), "hermod-sends": consumer("hermod-sends") };
   }
   if (checkpoint) options.serviceBindings = { CHECKPOINT: checkpoint };
   if (outbound) options.outboundService = outbound;

@@ -49,7 +49,9 @@ pub async fn ready(call: &Call) -> Handled {
         database: found.is_some(),
         schema: found == Some(store::meta::SCHEMA_VERSION),
         keys: true,
-        bindings: call.env.durable_object("USER_TURNS").is_ok() && call.env.queue("JOBS").is_ok(),
+        bindings: call.env.durable_object("USER_TURNS").is_ok()
+            && call.env.queue("JOBS").is_ok()
+            && call.env.queue("SENDS").is_ok(),
     };
     let ready = checks.database && checks.schema && checks.keys && checks.bindings;
     let (status, word) = if ready {

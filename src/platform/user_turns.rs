@@ -21,6 +21,7 @@ use super::clock::WorkerClock;
 use super::d1::D1;
 use super::entropy::WorkerEntropy;
 use super::fetch::WorkerHttp;
+use super::queue::WorkerQueue;
 use super::spawn::ObjectSpawn;
 use super::{config, log};
 
@@ -38,6 +39,7 @@ pub struct ObjectPorts {
     alarm: ObjectAlarm,
     checkpoint: ServiceCheckpoint,
     model: Limited<Provider<WorkerHttp, WorkerClock>, WorkerClock>,
+    sends: WorkerQueue,
 }
 
 impl Ports for ObjectPorts {
@@ -48,6 +50,7 @@ impl Ports for ObjectPorts {
     type Alarm = ObjectAlarm;
     type Checkpoint = ServiceCheckpoint;
     type Model = Limited<Provider<WorkerHttp, WorkerClock>, WorkerClock>;
+    type Queue = WorkerQueue;
 
     fn sql(&self) -> &D1 {
         &self.sql
@@ -69,6 +72,9 @@ impl Ports for ObjectPorts {
     }
     fn model(&self) -> &Self::Model {
         &self.model
+    }
+    fn sends(&self) -> &WorkerQueue {
+        &self.sends
     }
 }
 
@@ -128,6 +134,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
     let name = state.id().name().ok_or("an object without a name")?;
     let user = UserId::parse(&name).map_err(|_| "an object that is no user's")?;
     let database = D1::bound(env).ok_or("DB")?;
+    let sends = env.queue("SENDS").map_err(|_| "SENDS")?;
     let state = Rc::new(state);
     let limits = TurnConfig {
         model_deadline: settings.model_deadline,
@@ -148,6 +155,7 @@ fn build(state: State, env: &Env) -> Result<Rc<UserTurns<ObjectPorts>>, &'static
             WorkerClock,
             places,
         ),
+        sends: WorkerQueue::new(sends),
     };
     Ok(UserTurns::new(ports, user, Rc::new(secrets), limits))
 }

@@ -12,6 +12,7 @@ use queues::jobs::{NotReached, Objects};
 use crate::alarm::{Alarms, ObjectAlarm};
 use crate::executor::{Executor, Process, SimClock, unwind};
 use crate::network::SimSql;
+use crate::queue::SimQueue;
 use crate::rng::Rng;
 use crate::world::model::{Calls, SimModel};
 use crate::world::people::People;
@@ -25,6 +26,7 @@ pub struct SimPorts {
     alarm: ObjectAlarm,
     checkpoint: Pause,
     model: SimModel,
+    sends: SimQueue,
 }
 
 /// A checkpoint lets everything else run, and so makes one more place to die or to panic at.
@@ -47,6 +49,7 @@ impl Ports for SimPorts {
     type Alarm = ObjectAlarm;
     type Checkpoint = Pause;
     type Model = SimModel;
+    type Queue = SimQueue;
 
     fn sql(&self) -> &SimSql {
         &self.sql
@@ -69,6 +72,9 @@ impl Ports for SimPorts {
     fn model(&self) -> &SimModel {
         &self.model
     }
+    fn sends(&self) -> &SimQueue {
+        &self.sends
+    }
 }
 
 /// One living copy of an object.
@@ -87,6 +93,7 @@ struct Inner {
     sql: SimSql,
     alarms: Alarms,
     calls: Calls,
+    sends: SimQueue,
     people: Rc<People>,
     config: TurnConfig,
     /// Out of 1,000 checkpoints, at how many there is a panic.
@@ -98,11 +105,13 @@ struct Inner {
 }
 
 impl Hosts {
+    #[expect(clippy::too_many_arguments, reason = "everything that a copy is built on")]
     pub fn new(
         executor: &Executor,
         sql: SimSql,
         alarms: Alarms,
         calls: Calls,
+        sends: SimQueue,
         people: Rc<People>,
         config: TurnConfig,
         panics: Rc<Cell<u32>>,
@@ -113,6 +122,7 @@ impl Hosts {
             sql,
             alarms: alarms.clone(),
             calls,
+            sends,
             people,
             config,
             panics,
@@ -162,6 +172,7 @@ impl Hosts {
             alarm: inner.alarms.of(person.user.as_str(), process.clock()),
             checkpoint: Pause(inner.executor.clone(), Rc::clone(&inner.panics)),
             model: inner.calls.of(user),
+            sends: inner.sends.clone(),
         };
         let object = UserTurns::new(
             ports,

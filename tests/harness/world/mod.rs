@@ -129,6 +129,7 @@ impl World {
             sql.clone(),
             alarms.clone(),
             calls.clone(),
+            SimQueue::new(executor.clone()),
             Rc::clone(&people),
             config,
             Rc::clone(&panics),

@@ -18,7 +18,7 @@ use harness::rng::Rng;
 use harness::sqlite::TestSql;
 use objects::user_turns::{Listener, TurnConfig, UserTurns};
 
-use super::ports::{Answers, DeskAlarm, DeskClock, DeskModel, DeskPorts, PanicAt, Tasks};
+use super::ports::{Answers, DeskAlarm, DeskClock, DeskModel, DeskPorts, DeskSends, PanicAt, Tasks};
 
 const SECRETS: &str =
     r#"{"current":1,"versions":{"1":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="},"hash_version":1}"#;
@@ -60,6 +60,7 @@ pub struct Desk {
     pub model: DeskModel,
     pub panic_at: PanicAt,
     pub alarm: DeskAlarm,
+    pub sends: DeskSends,
     entropy: Rng,
     tasks: Tasks,
     object: Rc<UserTurns<DeskPorts>>,
@@ -83,6 +84,7 @@ impl Desk {
         let tasks = Tasks::default();
         let panic_at = PanicAt::default();
         let alarm = DeskAlarm::default();
+        let sends = DeskSends::default();
         let ports = DeskPorts {
             sql: sql.clone(),
             clock: clock.clone(),
@@ -91,6 +93,7 @@ impl Desk {
             model: model.clone(),
             panic_at: panic_at.clone(),
             alarm: alarm.clone(),
+            sends: sends.clone(),
         };
         let config = TurnConfig {
             line_max: 2,
@@ -103,6 +106,7 @@ impl Desk {
             model,
             panic_at,
             alarm,
+            sends,
             entropy,
             tasks,
             object,

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use domain::model::{Completion, Halt, ModelError, Prompt, Usage};
-use domain::ports::{Alarm, Checkpoint, Clock, LocalFuture, Spawn};
+use domain::ports::{Alarm, Checkpoint, Clock, LocalFuture, Queue, QueueError, Spawn};
 use domain::time::{Millis, Timestamp};
 use harness::rng::Rng;
 use harness::sqlite::TestSql;
@@ -121,6 +121,20 @@ impl Model for DeskModel {
     }
 }
 
+/// Keeps the orders to send, or refuses them.
+#[derive(Clone, Default)]
+pub struct DeskSends(pub Rc<RefCell<Vec<String>>>, pub Rc<Cell<bool>>);
+
+impl Queue for DeskSends {
+    async fn send(&self, body: String, _delay: Millis) -> Result<(), QueueError> {
+        if self.1.get() {
+            return Err(QueueError);
+        }
+        self.0.borrow_mut().push(body);
+        Ok(())
+    }
+}
+
 pub struct DeskPorts {
     pub sql: TestSql,
     pub clock: DeskClock,
@@ -129,6 +143,7 @@ pub struct DeskPorts {
     pub model: DeskModel,
     pub panic_at: PanicAt,
     pub alarm: DeskAlarm,
+    pub sends: DeskSends,
 }
 
 impl Ports for DeskPorts {
@@ -139,6 +154,7 @@ impl Ports for DeskPorts {
     type Alarm = DeskAlarm;
     type Checkpoint = PanicAt;
     type Model = DeskModel;
+    type Queue = DeskSends;
 
     fn sql(&self) -> &TestSql {
         &self.sql
@@ -160,5 +176,8 @@ impl Ports for DeskPorts {
     }
     fn model(&self) -> &DeskModel {
         &self.model
+    }
+    fn sends(&self) -> &DeskSends {
+        &self.sends
     }
 }

@@ -9,6 +9,7 @@ const BINDINGS: &[(&str, bool)] = &[
     ("DB", true),
     ("USER_TURNS", true),
     ("JOBS", true),
+    ("SENDS", true),
     ("VER", true),
     ("CHECKPOINT", false),
 ];
