@@ -19,7 +19,8 @@ CREATE TABLE inbound_dedup (
   -- The provider's kind of update, from a closed list.
   update_kind     TEXT NOT NULL,
   user_id         TEXT,
-  turn_id         TEXT REFERENCES turns (turn_id),
+  -- Written in the turn's own batch. Not a foreign key, which would have every change of a turn look here.
+  turn_id         TEXT,
   payload_hash    TEXT NOT NULL,
   first_seen_at   INTEGER NOT NULL,
   last_seen_at    INTEGER NOT NULL,
@@ -42,6 +43,7 @@ CREATE TABLE link_codes (
   used_at    INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX link_codes_by_expiry ON link_codes (expires_at);
+CREATE INDEX link_codes_by_user ON link_codes (user_id);
 
 -- One row per destination: messages to it go one at a time, in this order and no faster than its pace.
 CREATE TABLE send_lanes (
@@ -142,6 +144,7 @@ CREATE TABLE outbound_messages (
   CHECK ((content_kind = 'message') = (content_from IS NOT NULL)),
   CHECK ((content_from IS NULL) = (content_to IS NULL)),
   CHECK ((destination_sealed IS NULL) = (destination_master_version IS NULL)),
+  CHECK (destination_sealed IS NULL OR (address_id IS NULL AND user_id IS NULL)),
   CHECK (part_no <= part_count),
   CHECK ((user_id IS NULL) = (authorization_revision IS NULL)),
   CHECK ((user_id IS NULL) = (family_id IS NULL)),

@@ -3,13 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::sql::Row;
+use domain::time::Millis;
 use harness::sqlite::Database;
 use store::manifest::{Class, Link, Owner, Placement, Retention, table, tables};
+use store::outbox::purge;
 
 struct Column {
     kind: String,
     not_null: bool,
 }
+
+/// Names that end in the keyed hash of a destination.
+const END_IN_A_HASH: &[(&str, &str)] = &[
+    ("outbound_messages", "idempotency_key"),
+    ("outbound_messages", "lane"),
+    ("send_lanes", "lane"),
+];
+
+/// Sealed under the master secret itself, in a row that may be somebody's: such a value stands only in rows of nobody.
+const OF_NOBODY: &[(&str, &str)] = &[("outbound_messages", "destination_sealed")];
 
 /// Every table's columns, as SQLite has them.
 fn schema(database: &Database) -> BTreeMap<String, BTreeMap<String, Column>> {
@@ -63,7 +75,7 @@ fn content_and_identifiers_are_sealed_or_hashed_and_nothing_else_is() {
         for (name, class) in table.columns() {
             let column = &schema[table.name][name];
             let sealed = name.ends_with("_sealed");
-            let hashed = name.ends_with("_hash");
+            let hashed = name.ends_with("_hash") || END_IN_A_HASH.contains(&(table.name, name));
             match class {
                 Class::Content | Class::Identifier => {
                     let expected = if sealed { "BLOB" } else { "TEXT" };
@@ -79,10 +91,13 @@ fn content_and_identifiers_are_sealed_or_hashed_and_nothing_else_is() {
                 }
             }
             if let Some(stem) = name.strip_suffix("_sealed") {
-                let key = schema[table.name].get(&format!("{stem}_key_id"));
+                let names = |what: &str, kind: &str| {
+                    let column = schema[table.name].get(&format!("{stem}_{what}"));
+                    column.is_some_and(|column| column.kind == kind)
+                };
                 assert!(
-                    key.is_some_and(|key| key.kind == "TEXT"),
-                    "{}.{name} does not name its key",
+                    names("key_id", "TEXT") != names("master_version", "INTEGER"),
+                    "{}.{name} does not name its key, or the version of the master secret its key comes from",
                     table.name
                 );
             }
@@ -132,22 +147,37 @@ fn owners_shards_and_retention_name_columns_that_are_there() {
         if let Placement::Shard(key) = declared.placement {
             column(key, "TEXT");
         }
-        if let Retention::Until(until) = declared.retention {
-            column(until, "INTEGER");
-            assert!(schema[name][until].not_null, "{name}.{until} may be missing");
+        match declared.retention {
+            Retention::Until(until) | Retention::After { column: until, .. } => {
+                column(until, "INTEGER");
+                assert!(schema[name][until].not_null, "{name}.{until} may be missing");
+            }
+            Retention::With { column: id, table: to } => {
+                column(id, "TEXT");
+                let followed = table(to).map(|next| next.retention);
+                assert!(
+                    matches!(followed, Some(Retention::After { .. })),
+                    "{name} goes with {to}"
+                );
+            }
+            Retention::WhileOwned | Retention::Tombstone => {}
         }
     }
 }
 
 #[test]
-fn what_a_person_owns_names_its_key_where_it_is_sealed() {
-    for table in tables().filter(|table| table.columns().any(|(name, _)| name.ends_with("_sealed"))) {
-        let owned = !matches!(table.owner, Owner::System | Owner::Gateway(_));
-        assert!(
-            owned,
-            "{} holds sealed values without a person whose key seals them",
-            table.name
-        );
+fn what_a_person_owns_is_sealed_under_their_key_and_the_rest_under_the_master_secret() {
+    let schema = schema(&Database::migrated());
+    for table in tables() {
+        for (name, _) in table.columns() {
+            let Some(stem) = name.strip_suffix("_sealed") else {
+                continue;
+            };
+            let of_nobody =
+                matches!(table.owner, Owner::System | Owner::Gateway(_)) || OF_NOBODY.contains(&(table.name, name));
+            let master = schema[table.name].contains_key(&format!("{stem}_master_version"));
+            assert_eq!(master, of_nobody, "{}.{name}", table.name);
+        }
     }
 }
 
@@ -159,11 +189,13 @@ fn the_schema_version_counts_the_migrations() {
 }
 
 #[test]
-fn what_is_kept_until_a_time_is_deleted_by_it() {
+fn what_is_kept_for_a_time_is_deleted_by_it() {
     let catalogue = store::catalogue().expect("valid sample ids");
     for table in tables() {
-        let Retention::Until(column) = table.retention else {
-            continue;
+        let column = match table.retention {
+            Retention::Until(column) | Retention::After { column, .. } => column,
+            Retention::With { column, .. } => column,
+            Retention::WhileOwned | Retention::Tombstone => continue,
         };
         let delete = format!("DELETE FROM {} WHERE", table.name);
         let deleted = catalogue
@@ -171,4 +203,14 @@ fn what_is_kept_until_a_time_is_deleted_by_it() {
             .any(|statement| statement.sql.starts_with(&delete) && statement.sql.contains(&format!("{column} <")));
         assert!(deleted, "nothing deletes {} by {column}", table.name);
     }
+}
+
+#[test]
+fn what_is_kept_for_days_is_kept_for_as_many_as_declared() {
+    let kept = |name: &str| match table(name).map(|table| table.retention) {
+        Some(Retention::After { days, .. }) => Millis::from_mins(days * 24 * 60),
+        other => panic!("{name}: {other:?}"),
+    };
+    assert_eq!(kept("outbound_messages"), purge::MESSAGES_KEPT);
+    assert_eq!(kept("inbound_dedup"), purge::INGRESS_KEPT);
 }

@@ -64,6 +64,15 @@ fn mint(prefix: &str, shard: u8, now: Timestamp, entropy: &impl Entropy) -> Stri
     format!("{prefix}_{shard:02x}{}{}", crockford(time, 10), crockford(random, 16))
 }
 
+/// Draws zeros only.
+struct Nothing;
+
+impl Entropy for Nothing {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)+) => { $(
         $(#[$doc])*
@@ -80,6 +89,11 @@ macro_rules! ids {
             /// A new id that no one can guess.
             pub fn mint(now: Timestamp, entropy: &impl Entropy) -> Self {
                 Self(mint($prefix, HOME_SHARD, now, entropy))
+            }
+
+            /// Sorts before every id minted at `at` or later, and behind every one minted earlier.
+            pub fn first_of(at: Timestamp) -> Self {
+                Self::mint(at, &Nothing)
             }
 
             pub fn as_str(&self) -> &str {
@@ -164,6 +178,8 @@ mod tests {
         assert_eq!(early.as_str(), "turn_0001kx77jk00zzzzzzzzzzzzzzzz");
         assert_eq!(TurnId::parse(early.as_str()), Ok(early.clone()));
         assert!(early < late);
+        let between = TurnId::first_of(Timestamp::from_millis(1_783_728_000_001));
+        assert!(early < between && between < late);
         assert_eq!(early.shard(), Shard::User(0));
     }
 

@@ -8,6 +8,7 @@ pub mod keys;
 pub mod ledger;
 pub mod manifest;
 pub mod meta;
+pub mod outbox;
 pub mod provisioning;
 pub mod token;
 
@@ -21,6 +22,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     let modules = [
         keys::catalogue()?,
         ledger::catalogue::catalogue()?,
+        outbox::catalogue::catalogue()?,
         provisioning::catalogue()?,
         token::catalogue()?,
     ];

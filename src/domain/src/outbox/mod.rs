@@ -6,6 +6,8 @@ pub mod outcome;
 pub mod policy;
 pub mod settlement;
 pub mod template;
+#[cfg(test)]
+mod testing;
 
 use serde::{Deserialize, Serialize};
 

@@ -94,9 +94,10 @@ pub const DIRECTORY: &[Table] = &[
         placement: Placement::Directory,
         retention: Retention::WhileOwned,
         content: &[],
-        identifier: &["webhook_secret_hash"],
+        identifier: &["webhook_secret_hash", "channel_token_sealed"],
         operational: &[
             "gateway_id",
+            "channel_token_master_version",
             "scopes",
             "channels",
             "profile",

@@ -81,6 +81,7 @@ pub const LEDGER: &[Table] = &[
             "conversation_id",
             "channel",
             "gateway_id",
+            "address_id",
             "locale",
             "timezone",
             "visibility_scope",

@@ -5,9 +5,11 @@
 
 mod directory;
 mod ledger;
+mod outbox;
 
 pub use directory::DIRECTORY;
 pub use ledger::LEDGER;
+pub use outbox::OUTBOX;
 
 /// Whose data a table holds, and how a row is traced to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,10 @@ pub enum Retention {
     WhileOwned,
     /// Until the instant in this column has passed.
     Until(&'static str),
+    /// Until so many days after the instant in this column.
+    After { column: &'static str, days: i64 },
+    /// As long as the row of `table` that this column names.
+    With { column: &'static str, table: &'static str },
     /// The row outlives its subject emptied, as proof that it was destroyed.
     Tombstone,
 }
@@ -90,7 +96,7 @@ impl Table {
 
 /// Every table there is.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
-    DIRECTORY.iter().chain(LEDGER)
+    DIRECTORY.iter().chain(LEDGER).chain(OUTBOX)
 }
 
 /// The table of this name.
