@@ -7,6 +7,15 @@ ALTER TABLE gateways ADD COLUMN channel_token_sealed BLOB;
 
 -- Where the answer of a channel turn goes.
 ALTER TABLE turns ADD COLUMN address_id TEXT;
+-- Turns that wait for a delivery can be many, while a provider is down for a day. They have a list of their own, so
+-- that they are in nobody's way who looks for turns that wait for an answer.
+DROP INDEX turns_open;
+CREATE INDEX turns_open ON turns (user_id, arrival_no) WHERE terminal_at IS NULL AND delivery_status <> 'pending';
+CREATE INDEX turns_delivering ON turns (turn_id) WHERE delivery_status = 'pending';
+
+-- How far a round got that takes on a part of its work each time: the next one goes on behind it.
+ALTER TABLE service_leases ADD COLUMN place TEXT;
+INSERT INTO service_leases (name) VALUES ('funnel'), ('repair');
 
 -- Every update a channel delivered, by its provider's own id. A repetition is counted, never handled again.
 CREATE TABLE inbound_dedup (

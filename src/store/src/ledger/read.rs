@@ -150,8 +150,8 @@ pub fn unfinished(user: &UserId) -> Statement {
         sql: "SELECT t.turn_id, t.status, t.model_calls, t.shown, t.accepted_at, t.deadline_at,
   CASE WHEN h.running_turn = t.turn_id THEN h.run_until END AS run_until
   FROM turns t JOIN user_heads h ON h.user_id = t.user_id
- WHERE t.user_id = ?1 AND t.terminal_at IS NULL AND t.status IN ('accepted', 'processing')
-   AND t.origin IN ('direct', 'channel')
+ WHERE t.user_id = ?1 AND t.terminal_at IS NULL AND t.delivery_status <> 'pending'
+   AND t.status IN ('accepted', 'processing') AND t.origin IN ('direct', 'channel')
  ORDER BY t.arrival_no LIMIT 50",
         binds: vec![user.into()],
     }

@@ -106,7 +106,8 @@ fn oldest_first(run: &Run) -> Statement {
         // Turns that a Hermes agent runs itself do not stand in this line.
         sql: "INSERT INTO must(label, ok)
 SELECT 'oldest_first', NOT EXISTS (SELECT 1 FROM turns o
-  WHERE o.user_id = ?2 AND o.terminal_at IS NULL AND o.status IN ('accepted', 'processing')
+  WHERE o.user_id = ?2 AND o.terminal_at IS NULL AND o.delivery_status <> 'pending'
+    AND o.status IN ('accepted', 'processing')
     AND o.origin IN ('direct', 'channel')
     AND o.arrival_no < (SELECT t.arrival_no FROM turns t WHERE t.turn_id = ?1))",
         binds: vec![(&run.turn_id).into(), (&run.user_id).into()],

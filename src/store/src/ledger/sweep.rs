@@ -32,7 +32,7 @@ pub fn end_untaken(now: Timestamp) -> Vec<Statement> {
 SELECT t.turn_id, (SELECT max(e.sequence_no) FROM turn_events e WHERE e.turn_id = t.turn_id) + 1,
        'turn_terminal_failure', ?2, 'sweep', json_object('error_code', ?3)
   FROM turns t
- WHERE t.terminal_at IS NULL AND t.status = 'persisted' AND t.delivery_status = 'not_required'
+ WHERE t.terminal_at IS NULL AND t.delivery_status <> 'pending' AND t.status = 'persisted' AND t.origin = 'direct'
    AND t.durable_write_at <= CAST(?1 AS INTEGER)
  ORDER BY t.user_id, t.arrival_no LIMIT CAST(?4 AS INTEGER)",
             binds: vec![since.into(), now.into(), code.as_str().into(), SWEEP_LIMIT.into()],
@@ -42,7 +42,7 @@ SELECT t.turn_id, (SELECT max(e.sequence_no) FROM turn_events e WHERE e.turn_id 
             sql: "UPDATE turns SET status = 'terminal_failure', error_class = ?3, error_code = ?4, retryable = ?5,
   terminal_at = ?2, updated_at = ?2
 WHERE turn_id IN (SELECT t.turn_id FROM turns t
- WHERE t.terminal_at IS NULL AND t.status = 'persisted' AND t.delivery_status = 'not_required'
+ WHERE t.terminal_at IS NULL AND t.delivery_status <> 'pending' AND t.status = 'persisted' AND t.origin = 'direct'
    AND t.durable_write_at <= CAST(?1 AS INTEGER)
  ORDER BY t.user_id, t.arrival_no LIMIT CAST(?6 AS INTEGER))
 RETURNING turn_id",
@@ -66,7 +66,8 @@ pub fn stuck_users(before: Timestamp) -> Vec<Statement> {
             name: "stuck_users",
             // Those who have waited least come first: users whose objects keep failing must not hide everyone else.
             sql: "SELECT t.user_id FROM turns t
- WHERE t.terminal_at IS NULL AND t.status IN ('accepted', 'processing') AND t.origin IN ('direct', 'channel')
+ WHERE t.terminal_at IS NULL AND t.delivery_status <> 'pending' AND t.status IN ('accepted', 'processing')
+   AND t.origin IN ('direct', 'channel')
    AND t.accepted_at <= CAST(?1 AS INTEGER)
  GROUP BY t.user_id ORDER BY min(t.accepted_at) DESC LIMIT CAST(?2 AS INTEGER)",
             binds: vec![before.into(), SWEEP_LIMIT.into()],

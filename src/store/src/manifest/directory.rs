@@ -29,7 +29,7 @@ pub const DIRECTORY: &[Table] = &[
         retention: Retention::WhileOwned,
         content: &[],
         identifier: &[],
-        operational: &["name", "token", "held_until"],
+        operational: &["name", "token", "held_until", "place"],
     },
     // A family and its members stand in one shard.
     Table {
