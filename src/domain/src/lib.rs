@@ -24,5 +24,6 @@ pub mod rfc3339;
 pub mod session;
 pub mod settings;
 pub mod sql;
+pub mod telegram;
 pub mod time;
 pub mod turn;
