@@ -1,6 +1,7 @@
 // The demo: two families with one user each, a gateway and an upstream, set up through the provisioning routes, which
 // are idempotent, so a second start changes nothing.
 import { createHash } from "node:crypto";
+import { CHAT_ID } from "./telegram.mjs";
 import { clientAssertion, exchange, operatorToken, upstreamToken } from "./tokens.mjs";
 
 export const UPSTREAM = { idp: "demo", issuer: "https://upstream.example", audience: "hermod-demo" };
@@ -47,6 +48,10 @@ export function demoRequests(secrets) {
       gateway_id: GATEWAY_ID, channel: "telegram", user_id, external_id, status: "active",
     }]);
   }
+  // The demo user's own chat with the demo's bot.
+  requests.push(["/internal/addresses/address_00chat", {
+    gateway_id: GATEWAY_ID, channel: "telegram", user_id: USERS.user.user_id, external_id: CHAT_ID, status: "active",
+  }]);
   return requests;
 }
 

@@ -1,11 +1,14 @@
-// node dev.mjs run|stop|token … : the half of scripts/dev that talks to the running Worker.
+// node dev.mjs run|stop|token|ledger|front … : the half of scripts/dev that talks to the running Worker.
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { mintFor, setUpDemo } from "./demo.mjs";
+import { GATEWAY_ID, mintFor, setUpDemo } from "./demo.mjs";
+import { ledgerText } from "./ledger.mjs";
 import { startProcess } from "./process.mjs";
 import { ROOT } from "./runtime.mjs";
 import { loadSecrets, secretVars, writePrivate } from "./secrets.mjs";
+import { CHAT_ID, control, frontOptions, webhookPath } from "./telegram.mjs";
+import { tour } from "./tour.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -18,7 +21,7 @@ const { values, positionals } = parseArgs({
     "started-at": { type: "string" },
   },
 });
-const [command, who] = positionals;
+const [command, what] = positionals;
 const state = resolve(values.state);
 const readyFile = join(state, "ready.json");
 const logFile = join(state, "hermod.log");
@@ -57,36 +60,15 @@ function variables() {
   return vars;
 }
 
-function tour(url, demo) {
-  const token = demo.user.access_token;
-  const chat = (extra, key, message) =>
-    `curl -sS ${extra}-X POST ${url}/chat \\\n  -H 'Authorization: Bearer ${token}' \\\n` +
-    `  -H 'Content-Type: application/json' -H 'Idempotency-Key: "${key}"' \\\n  -d '{"message":"${message}"}'`;
-  return `
-Hermod runs at ${url} (state in ${state}, log in ${logFile}). Try:
-
-# Who is there
-curl -sS ${url}/health/version
-
-# One message, one answer; run it twice: the second answer is a replay of the first
-${chat("-i ", "tour-1", "Hello, who are you?")}
-
-# The same key with another message is refused
-${chat("-i ", "tour-1", "Something else")}
-
-# The answer as it is written
-${chat("-N -H 'Accept: text/event-stream' ", "tour-2", "Tell me more")}
-
-# What became of a turn (put its turn_id in)
-curl -sS ${url}/turns/TURN_ID -H 'Authorization: Bearer ${token}'
-
-# An identity token of the demo upstream for an access token
-curl -sS -X POST ${url}/auth/token -H 'Authorization: Bearer ${demo.user.upstream_token}'
-
-# Access tokens last an hour; a fresh one:
-scripts/dev token user --state ${state}
-`;
-}
+/** Where the demo's Telegram is, and what it takes to be it. */
+const telegramOf = (worker, secrets, vars) => ({
+  ...(worker.front ?? { api_base: vars.TELEGRAM_API_BASE }),
+  gateway_id: GATEWAY_ID,
+  webhook_url: worker.url + webhookPath(GATEWAY_ID),
+  webhook_secret: secrets.webhook_secret,
+  bot_token: secrets.bot_token,
+  chat_id: CHAT_ID,
+});
 
 async function run() {
   const other = running();
@@ -96,8 +78,10 @@ async function run() {
   const secrets = loadSecrets(state);
   // A short pause between the pieces of a scripted answer, so that a stream can be seen to be one.
   const vars = { ENVIRONMENT: "dev", SCRIPTED_DELAY_MS: "25", ...secretVars(secrets), ...variables() };
+  // With a Telegram of its own, unless it was told of another.
+  const front = vars.TELEGRAM_API_BASE === undefined ? frontOptions(secrets, GATEWAY_ID) : undefined;
   const worker = await startProcess(
-    { bundle: values.bundle, state, port: Number(values.port), vars, cron: true, log: logFile, echo: !values.detach },
+    { bundle: values.bundle, state, port: Number(values.port), vars, front, cron: true, log: logFile, echo: !values.detach },
     { output: values.detach ? logFile : undefined },
   ).catch((error) => fail(error.message.split("\n")[0], `The log: ${logFile}. Another --port helps when the port is taken.`));
 
@@ -118,8 +102,10 @@ async function run() {
     await worker.stop();
     fail(`the demo could not be set up: ${error.message}`, `The log: ${logFile}`);
   }
-  writePrivate(readyFile, `${JSON.stringify({ url: worker.url, pid: worker.pid, demo }, null, 2)}\n`);
-  console.log(tour(worker.url, demo));
+  const ready = { url: worker.url, pid: worker.pid, demo, telegram: telegramOf(worker, secrets, vars) };
+  writePrivate(readyFile, `${JSON.stringify(ready, null, 2)}\n`);
+  console.log(tour({ ...ready, state, log: logFile }));
+  if (worker.front) console.log(`the demo's Telegram: ${worker.front.api_base}, its controls: ${worker.front.url}`);
   const bundle = JSON.parse(readFileSync(join(resolve(ROOT, values.bundle), "bundle.json"), "utf8"));
   const took = values["started-at"] ? ` in ${Math.round(Date.now() / 1000 - Number(values["started-at"]))} s` : "";
   console.log(`ready${took}; bundle ${bundle.gzipped_bytes.toLocaleString("en")} bytes gzipped, ${bundle.raw_bytes.toLocaleString("en")} raw`);
@@ -155,11 +141,25 @@ async function stop() {
 
 async function token() {
   const ready = running();
-  if (!ready && !/^(operator|upstream:|assertion:)/.test(who ?? "")) {
+  if (!ready && !/^(operator|upstream:|assertion:)/.test(what ?? "")) {
     fail("nothing runs on this state, and only a running Worker issues that token", `scripts/dev --detach --state ${state}`);
   }
-  console.log(await mintFor(who ?? "", ready?.url, loadSecrets(state)).catch((error) => fail(error.message)));
+  console.log(await mintFor(what ?? "", ready?.url, loadSecrets(state)).catch((error) => fail(error.message)));
 }
 
-const commands = { run, stop, token };
+async function ledger() {
+  const text = await ledgerText(state, what).catch((error) => fail(error.message, "scripts/dev --help tells how to send a message."));
+  console.log(text);
+}
+
+async function front() {
+  const ready = running();
+  if (!ready) fail("nothing runs on this state", `scripts/dev --detach --state ${state}`);
+  if (!ready.telegram.url) fail("this one was told of another Telegram, which cannot be stopped from here");
+  if (!["start", "stop", "state"].includes(what)) fail("front takes start, stop or state");
+  const reply = await control(ready.telegram.url, what, what === "state" ? undefined : {});
+  console.log(what === "state" ? JSON.stringify(reply, null, 2) : `${ready.telegram.api_base} ${what === "stop" ? "refuses connections" : "answers"}`);
+}
+
+const commands = { run, stop, token, ledger, front };
 await commands[command]();

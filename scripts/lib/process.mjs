@@ -70,6 +70,7 @@ export async function startProcess(options, { output, timeoutMs = 60_000 } = {})
     pid: child.pid,
     url: started.url,
     applied: started.applied,
+    front: started.front,
     exited,
     query: (sql, binds) => call("query", { sql, binds }),
     cron: (time) => call("cron", { time }),

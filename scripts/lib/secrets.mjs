@@ -26,17 +26,21 @@ export function newSecrets() {
     upstream: newKeyPair("upstream-1"),
     gateway: newKeyPair("gateway-1"),
     webhook_secret: randomBytes(32).toString("base64url"),
+    // Of the form that BotFather gives out.
+    bot_token: `700100000:${randomBytes(26).toString("base64url")}`,
   };
 }
 
-/** Reads the secrets of a state folder, making them on the first start. */
+/** Reads the secrets of a state folder, making those that are not there yet. */
 export function loadSecrets(state) {
   const path = join(state, "secrets.json");
-  if (!existsSync(path)) {
+  const kept = existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {};
+  const secrets = { ...newSecrets(), ...kept };
+  if (Object.keys(secrets).some((name) => !(name in kept))) {
     mkdirSync(state, { recursive: true, mode: 0o700 });
-    writePrivate(path, `${JSON.stringify(newSecrets(), null, 2)}\n`);
+    writePrivate(path, `${JSON.stringify(secrets, null, 2)}\n`);
   }
-  return JSON.parse(readFileSync(path, "utf8"));
+  return secrets;
 }
 
 /** The Worker's secret variables. */

@@ -2,8 +2,9 @@
 // process group which holds workerd too; killing the group is what a crash of the machine would be.
 //
 // Options: bundle, state, port, vars, wrapper, cron, log (a file), echo (print log lines too), checkpointUrl and outboundUrl (where the Worker's
-// calls to its checkpoint binding and its outbound requests are sent, the original URL in `x-hermod-url`).
-// With an IPC channel it says {ready, url, applied} or {failed}, answers {id, call, argument}, and ends when the
+// calls to its checkpoint binding and its outbound requests are sent, the original URL in `x-hermod-url`), front (a
+// Telegram of our own beside the Worker: {bots: {token: {path, …}}}, see startFront).
+// With an IPC channel it says {ready, url, applied, front} or {failed}, answers {id, call, argument}, and ends when the
 // channel closes, unless it was told {call: "release"} before.
 import { appendFileSync } from "node:fs";
 import { startRuntime } from "./runtime.mjs";
@@ -31,6 +32,20 @@ function forwarder(target) {
   };
 }
 
+/** Starts the Bot API server of the tests and makes it the Worker's Telegram. */
+async function startFront({ bots, ...more }) {
+  const { startBotApi } = await import("../../tests/telegram/bot-api.mjs");
+  const front = await startBotApi({ bots, ...more });
+  return {
+    url: front.controlUrl,
+    api_base: front.apiBase,
+    /** The Worker's address is known only when it runs; each bot's updates go to its `path` there. */
+    pointAt(url) {
+      for (const [token, { path, secret }] of Object.entries(bots)) front.bots.get(token).webhook.set({ url: url + path, secret });
+    },
+  };
+}
+
 const onLog = ({ level, message }) => {
   const line = `${level} ${message}\n`;
   if (options.log) appendFileSync(options.log, line);
@@ -38,9 +53,12 @@ const onLog = ({ level, message }) => {
 };
 
 let runtime;
+let front;
 try {
+  if (options.front) front = await startFront(options.front);
   runtime = await startRuntime({
     ...options,
+    vars: { ...(front && { TELEGRAM_API_BASE: front.api_base }), ...options.vars },
     onLog,
     checkpoint: forwarder(options.checkpointUrl),
     outbound: forwarder(options.outboundUrl),
@@ -77,4 +95,5 @@ if (process.send) {
     }
   });
 }
-send({ ready: true, url: runtime.url, applied: runtime.applied });
+front?.pointAt(runtime.url);
+send({ ready: true, url: runtime.url, applied: runtime.applied, front: front && { url: front.url, api_base: front.api_base } });

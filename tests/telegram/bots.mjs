@@ -11,10 +11,13 @@ function infoOf(id) {
 }
 
 export class Bot {
-  /** token: "NUMBER:SECRET"; gateway: a name for it; secret, webhookUrl: where its updates go; chats: ids it has met. */
-  constructor(token, { gateway = token, secret, webhookUrl, name = "Sample bot", username = "sample_hermod_bot", chats = [], connections } = {}, shared = {}) {
+  /**
+   * token: "NUMBER:SECRET"; gateway: a name for it; secret, webhookUrl: where its updates go; chats: ids it has met;
+   * open: it has met everybody.
+   */
+  constructor(token, { gateway = token, secret, webhookUrl, name = "Sample bot", username = "sample_hermod_bot", chats = [], open = false, firstUpdate = FIRST_UPDATE_ID, connections } = {}, shared = {}) {
     const id = Number(token.split(":")[0]);
-    Object.assign(this, { token, gateway, name, username, id, revoked: false, chats: new Map(), nextUpdate: FIRST_UPDATE_ID, updates: [] });
+    Object.assign(this, { token, gateway, name, username, id, revoked: false, chats: new Map(), open, nextUpdate: firstUpdate, updates: [] });
     const { timing, onDelivery } = shared;
     this.webhook = new Webhook({ url: webhookUrl, secret, connections, timing, onDelivery: (entry, last) => onDelivery?.(this, entry, last) });
     for (const chat of chats) this.chat(chat);
@@ -25,6 +28,11 @@ export class Bot {
     const key = String(id);
     if (!this.chats.has(key)) this.chats.set(key, { info: { ...infoOf(Number(id)), ...more }, lastMessage: 0 });
     return this.chats.get(key);
+  }
+
+  /** The chat of this id if the bot has met it. */
+  known(id) {
+    return this.open && /^-?\d+$/.test(String(id)) ? this.chat(id) : this.chats.get(String(id));
   }
 
   nextMessageId(id) {

@@ -30,7 +30,7 @@ export function readParameters(url, contentType, body) {
 /** The chat of a call, or why there is none. Chats that have not met the bot are not found. */
 export function findChat(bot, chatId) {
   if (chatId === undefined || chatId === null || chatId === "") throw badRequest("chat_id is empty");
-  const chat = bot.chats.get(String(chatId));
+  const chat = bot.known(chatId);
   if (!chat) throw badRequest("chat not found");
   if (chat.migratedTo !== undefined) {
     throw badRequest("group chat was upgraded to a supergroup chat", { migrate_to_chat_id: chat.migratedTo });
