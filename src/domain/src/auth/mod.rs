@@ -8,6 +8,7 @@ pub mod jwks;
 pub mod jwks_fetch;
 pub mod jws;
 pub mod keyset;
+pub mod link_code;
 pub mod principal;
 pub mod provisioning;
 pub mod token;

@@ -80,6 +80,8 @@ wire_names! {
         Synthetic = "synthetic",
         /// An operator, through a token signed offline.
         Operator = "operator",
+        /// A channel's provider, through a gateway's webhook secret. No token says so.
+        Webhook = "webhook",
     }
 }
 

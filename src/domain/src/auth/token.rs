@@ -25,6 +25,7 @@ pub const fn lifetime(method: AuthMethod) -> Millis {
         AuthMethod::UserJwt => Millis::from_mins(60),
         AuthMethod::GatewayService | AuthMethod::Synthetic => Millis::from_mins(10),
         AuthMethod::Operator => Millis::from_mins(15),
+        AuthMethod::Webhook => Millis::ZERO,
     }
 }
 
@@ -221,7 +222,7 @@ fn principal(claims: Claims) -> Result<Principal, TokenError> {
             (Subject::Gateway(id.clone()), Some(id))
         }
         AuthMethod::Operator if is_operator_name(&claims.sub) => (Subject::Operator(claims.sub), None),
-        AuthMethod::Operator => return Err(TokenError::BadClaims),
+        AuthMethod::Operator | AuthMethod::Webhook => return Err(TokenError::BadClaims),
     };
     // A user always has a family and nobody else ever does; only a person comes through an upstream.
     let of_user = matches!(subject, Subject::User(_));

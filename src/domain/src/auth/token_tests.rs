@@ -95,6 +95,11 @@ fn lifetimes_follow_the_kind_of_caller() {
         AuthMethod::Operator,
     ];
     assert_eq!(all.map(minutes), [60, 10, 10, 15]);
+    assert_eq!(
+        lifetime(AuthMethod::Webhook).get(),
+        0,
+        "nobody holds a token of that kind"
+    );
     let gateway = GatewayId::parse("gateway_00demo").unwrap();
     let grant = Grant {
         subject: Subject::Gateway(gateway.clone()),
@@ -283,6 +288,11 @@ fn claims_out_of_bounds_are_refused() {
             TokenError::BadClaims,
         ),
         ("rev negative", with(claims(), "rev", json!(-1)), TokenError::BadClaims),
+        (
+            "auth of a webhook",
+            with(claims(), "auth", json!("webhook")),
+            TokenError::BadLifetime,
+        ),
         (
             "rev beyond 2^53",
             with(claims(), "rev", json!(9_007_199_254_740_992_i64)),

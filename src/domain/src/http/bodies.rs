@@ -158,8 +158,8 @@ fn is_user(text: &str) -> bool {
     (1..=USER_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// By its form only: subtags of 1 to 8 letters and digits, the first of letters.
-fn is_locale(text: &str) -> bool {
+/// Whether it is a language tag, by its form only: subtags of 1 to 8 letters and digits, the first of letters.
+pub fn is_locale(text: &str) -> bool {
     let subtag = |tag: &str| (1..=8).contains(&tag.len()) && tag.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let language = text.split('-').next().unwrap_or_default();
     text.len() <= LOCALE_MAX

@@ -51,16 +51,25 @@ labels! {
     LogSubject => "log-subject",
     /// A channel ingress id; parts: gateway, channel, id.
     IngressId => "ingress-id",
+    /// A link code as it is stored and looked up.
+    LinkCode => "link-code",
+    /// What a link code is made out of; parts: user, channel, idempotency key.
+    LinkCodeSource => "link-code-source",
 }
 
 /// HMAC-SHA256 of the framed parts, in base64url.
 pub(super) fn hmac_text(key: &[u8; 32], domain: &str, parts: &[&[u8]]) -> String {
+    URL_SAFE_NO_PAD.encode(hmac_bytes(key, domain, parts))
+}
+
+/// HMAC-SHA256 of the framed parts.
+pub(super) fn hmac_bytes(key: &[u8; 32], domain: &str, parts: &[&[u8]]) -> [u8; 32] {
     // A key shorter than the block is padded with zeros (RFC 2104 §2): 32 bytes become the 64 of SHA-256's block.
     let mut block = [0_u8; 64];
     let (head, _) = block.split_at_mut(key.len());
     head.copy_from_slice(key);
     let mac = <Hmac<Sha256> as Mac>::new(&block.into()).chain_update(frame(domain, parts));
-    URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
+    mac.finalize().into_bytes().into()
 }
 
 /// Compares two hashes without telling by its duration where they differ.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::aead::{self, OpenError, SealError, frame};
 use super::data_key::{DataKey, KeySubject};
 use super::derive::derive;
-use super::hash::{HashLabel, hmac_text};
+use super::hash::{HashLabel, hmac_bytes, hmac_text};
 use crate::ids::DataKeyId;
 use crate::ports::Entropy;
 use crate::sql::Value;
@@ -29,6 +29,11 @@ impl MasterVersion {
 
     pub const fn get(self) -> u32 {
         self.0
+    }
+
+    /// Reads what a column holds; `None` for what is no version.
+    pub fn from_stored(version: i64) -> Option<Self> {
+        u32::try_from(version).ok().map(Self)
     }
 }
 
@@ -60,8 +65,10 @@ pub struct WrappedKey {
 /// What remains of the master secret after start: derived keys only, the secret itself is not kept.
 #[derive(Clone)]
 pub struct MasterSecrets {
-    current: MasterVersion,
+    pub(super) current: MasterVersion,
     wrapping: BTreeMap<MasterVersion, [u8; 32]>,
+    /// What seals the service's own values.
+    pub(super) own: BTreeMap<MasterVersion, [u8; 32]>,
     hashing: [u8; 32],
 }
 
@@ -88,7 +95,7 @@ impl MasterSecrets {
     /// changing it makes every keyed hash in the database unfindable.
     pub fn from_json(text: &str) -> Result<Self, MasterError> {
         let configured: Configured = serde_json::from_str(text).map_err(|_| MasterError::Form)?;
-        let mut wrapping = BTreeMap::new();
+        let (mut wrapping, mut own) = (BTreeMap::new(), BTreeMap::new());
         let mut hashing = None;
         for (version, secret) in configured.versions {
             let version = MasterVersion(version.parse().map_err(|_| MasterError::Form)?);
@@ -104,6 +111,7 @@ impl MasterSecrets {
             if wrapping.insert(version, key_for("wrap data keys 1")?).is_some() {
                 return Err(MasterError::Form);
             }
+            own.insert(version, key_for("seal own values 1")?);
             if version == configured.hash_version {
                 hashing = Some(key_for("keyed hashes 1")?);
             }
@@ -115,6 +123,7 @@ impl MasterSecrets {
         Ok(Self {
             current: configured.current,
             wrapping,
+            own,
             hashing,
         })
     }
@@ -152,6 +161,11 @@ impl MasterSecrets {
     /// A keyed hash of several values, kept apart from each other.
     pub fn keyed_hash_of(&self, label: HashLabel, parts: &[&[u8]]) -> String {
         hmac_text(&self.hashing, label.as_str(), parts)
+    }
+
+    /// The same as 32 bytes, for what is made out of them.
+    pub fn keyed_bytes_of(&self, label: HashLabel, parts: &[&[u8]]) -> [u8; 32] {
+        hmac_bytes(&self.hashing, label.as_str(), parts)
     }
 }
 
