@@ -50,8 +50,12 @@ function workerOptions({ bundle, vars, checkpoint, outbound, wrapper }) {
     options.durableObjects[binding] = { className, useSQLite: true };
   }
   if (report.exports.includes("handler queue")) {
-    const consumer = (name) => ({ maxBatchSize: 10, maxBatchTimeout: 1, maxRetries: 5, deadLetterQueue: `${name}-dlq` });
-    options.queueConsumers = { "hermod-jobs": consumer("hermod-jobs"), "hermod-sends": consumer("hermod-sends") };
+    const consumer = (name, maxBatchTimeout) => ({ maxBatchSize: 10, maxBatchTimeout, maxRetries: 5, deadLetterQueue: `${name}-dlq` });
+    const dead = { maxBatchSize: 100, maxBatchTimeout: 5 };
+    options.queueConsumers = {
+      "hermod-jobs": consumer("hermod-jobs", 1), "hermod-jobs-dlq": dead,
+      "hermod-sends": consumer("hermod-sends", 0), "hermod-sends-dlq": dead,
+    };
   }
   if (checkpoint) options.serviceBindings = { CHECKPOINT: checkpoint };
   if (outbound) options.outboundService = outbound;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::http::cors::Origin;
+use crate::telegram::send::{Api, ParseMode};
 use crate::time::Millis;
 
 /// A configured secret. Printing it shows nothing.
@@ -100,6 +101,8 @@ pub struct Settings {
     /// How many messages of one user may wait at once.
     pub line_max: usize,
     pub cors_origins: Vec<Origin>,
+    /// Where messages to Telegram are sent to, and how.
+    pub telegram: Api,
     /// Requests a minute of one person; 0 turns the limit off.
     pub rate_user_per_min: u32,
     /// Requests a minute of one gateway, for all its people; 0 turns the limit off.
@@ -144,6 +147,7 @@ impl Settings {
             run_lease_slack: millis(source, "RUN_LEASE_SLACK_MS", 5_000, 0..=60_000)?,
             line_max: usize::try_from(number(source, "LINE_MAX", 32, 1..=1_024)?).unwrap_or(32),
             cors_origins: origins(source)?,
+            telegram: telegram(source)?,
             rate_user_per_min: rate(source, "RATE_USER_PER_MIN", 60)?,
             rate_gateway_per_min: rate(source, "RATE_GATEWAY_PER_MIN", 1_200)?,
             rate_address_per_min: rate(source, "RATE_ADDRESS_PER_MIN", 300)?,
@@ -234,11 +238,7 @@ fn provider(source: Source<'_>) -> Result<ModelProvider, SettingError> {
         }),
         Some("openai") => {
             let base_url = text(source, "MODEL_BASE_URL")?.ok_or(wrong("MODEL_BASE_URL", "must be set"))?;
-            let base_url = Url::parse(&base_url).map_err(|_| wrong("MODEL_BASE_URL", "must be a URL"))?;
-            let loopback = matches!(base_url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-            if base_url.scheme() != "https" && !(base_url.scheme() == "http" && loopback) {
-                return Err(wrong("MODEL_BASE_URL", "must be https, or http on this machine"));
-            }
+            let base_url = endpoint("MODEL_BASE_URL", &base_url)?;
             let prices = match text(source, "MODEL_PRICES")? {
                 None => Prices::default(),
                 Some(json) => serde_json::from_str(&json)
@@ -255,6 +255,38 @@ fn provider(source: Source<'_>) -> Result<ModelProvider, SettingError> {
     }
 }
 
+/// An address that requests with secrets in them are sent to.
+fn endpoint(variable: &'static str, text: &str) -> Result<Url, SettingError> {
+    let url = Url::parse(text).map_err(|_| wrong(variable, "must be a URL"))?;
+    let loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    if url.scheme() != "https" && !(url.scheme() == "http" && loopback) {
+        return Err(wrong(variable, "must be https, or http on this machine"));
+    }
+    Ok(url)
+}
+
+fn telegram(source: Source<'_>) -> Result<Api, SettingError> {
+    const BASE: &str = "TELEGRAM_API_BASE";
+    let base = text(source, BASE)?.unwrap_or_else(|| "https://api.telegram.org".to_owned());
+    let base = endpoint(BASE, &base)?;
+    if base.query().is_some() || base.fragment().is_some() {
+        return Err(wrong(BASE, "must have no query and no fragment"));
+    }
+    let parse_mode = match text(source, "TELEGRAM_PARSE_MODE")?.as_deref() {
+        None | Some("none") => None,
+        Some(name) => Some(ParseMode::parse(name).ok_or(wrong(
+            "TELEGRAM_PARSE_MODE",
+            "must be none, Markdown, MarkdownV2 or HTML",
+        ))?),
+    };
+    Ok(Api {
+        base,
+        // A send and its margin fit in the lease of a minute.
+        deadline: millis(source, "TELEGRAM_DEADLINE_MS", 10_000, 1..=50_000)?,
+        parse_mode,
+    })
+}
+
 fn origins(source: Source<'_>) -> Result<Vec<Origin>, SettingError> {
     let Some(list) = text(source, "CORS_ORIGINS")? else {
         return Ok(Vec::new());
@@ -265,100 +297,5 @@ fn origins(source: Source<'_>) -> Result<Vec<Origin>, SettingError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(variables: &[(&str, &str)]) -> Result<Settings, SettingError> {
-        Settings::read(&|name| {
-            let secrets = [
-                ("TOKEN_KEYS", "synthetic-token-keys"),
-                ("MASTER_SECRETS", "synthetic-master"),
-            ];
-            let all = || variables.iter().chain(&secrets);
-            all()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn defaults_run_the_scripted_model() {
-        let settings = read(&[]).unwrap();
-        assert_eq!(settings.environment, Environment::Dev);
-        assert_eq!(settings.issuer, "https://hermod.local");
-        assert_eq!(settings.audience, "oimy-api");
-        assert_eq!(settings.model, ModelProvider::Scripted { delay: Millis::ZERO });
-        assert_eq!(settings.model_deadline, Millis::from_secs(60));
-        assert_eq!(settings.turn_deadline, Millis::from_secs(90));
-        assert_eq!(settings.line_max, 32);
-        assert_eq!(settings.cors_origins, []);
-        assert!(!settings.expose_costs);
-    }
-
-    #[test]
-    fn an_openai_provider_needs_its_parts() {
-        let full = [
-            ("MODEL_PROVIDER", "openai"),
-            ("MODEL_BASE_URL", "https://models.example/v1"),
-            ("MODEL_NAME", "demo-1"),
-            ("MODEL_API_KEY", "synthetic-key"),
-            ("MODEL_PRICES", r#"{"input":200000,"output":500000}"#),
-        ];
-        let ModelProvider::OpenAi { prices, model, .. } = read(&full).unwrap().model else {
-            panic!("scripted")
-        };
-        assert_eq!(
-            (prices.input, prices.output, model.as_str()),
-            (200_000, 500_000, "demo-1")
-        );
-        for missing in ["MODEL_BASE_URL", "MODEL_NAME", "MODEL_API_KEY"] {
-            let rest: Vec<_> = full.into_iter().filter(|(name, _)| *name != missing).collect();
-            assert_eq!(read(&rest).unwrap_err().variable, missing);
-        }
-    }
-
-    #[test]
-    fn unusable_values_name_their_variable() {
-        for (variable, value) in [
-            ("ENVIRONMENT", "prod"),
-            ("ISSUER", "hermod"),
-            ("ISSUER", "https://hermod.local/?x"),
-            ("MODEL_PROVIDER", "magic"),
-            ("MODEL_DEADLINE_MS", "0"),
-            ("MODEL_DEADLINE_MS", "-1"),
-            ("MODEL_DEADLINE_MS", "1e3"),
-            ("TURN_DEADLINE_MS", "99999999999999999999"),
-            ("LINE_MAX", "0"),
-            ("LINE_MAX", " 3"),
-            ("CORS_ORIGINS", "*"),
-            ("CORS_ORIGINS", "https://a.example/path"),
-            ("EXPOSE_COSTS", "yes"),
-            ("AUDIENCE", "a\nb"),
-        ] {
-            assert_eq!(read(&[(variable, value)]).unwrap_err().variable, variable, "{value:?}");
-        }
-        let openai = [
-            ("MODEL_PROVIDER", "openai"),
-            ("MODEL_BASE_URL", "http://models.example/v1"),
-        ];
-        assert_eq!(read(&openai).unwrap_err().variable, "MODEL_BASE_URL");
-    }
-
-    #[test]
-    fn production_shows_no_costs() {
-        let error = read(&[("ENVIRONMENT", "production"), ("EXPOSE_COSTS", "1")]).unwrap_err();
-        assert_eq!(error.variable, "EXPOSE_COSTS");
-        assert!(
-            read(&[("ENVIRONMENT", "staging"), ("EXPOSE_COSTS", "1")])
-                .unwrap()
-                .expose_costs
-        );
-    }
-
-    #[test]
-    fn secrets_are_needed_and_not_printed() {
-        assert_eq!(Settings::read(&|_| None).unwrap_err().variable, "TOKEN_KEYS");
-        let printed = format!("{:?}", read(&[]).unwrap());
-        assert!(!printed.contains("synthetic"), "{printed}");
-    }
-}
+#[path = "settings_tests.rs"]
+mod tests;

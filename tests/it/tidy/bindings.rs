@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use queues::inbox::Inbox;
+
 use super::source::{file, rust};
 
 /// What the code may be bound to, and whether a deployment must have it.
@@ -94,6 +96,23 @@ fn durable_object_classes_agree() {
         .map(|name| name.split(|char: char| !char.is_alphanumeric()).next().unwrap_or(""))
         .collect();
     assert_eq!(written, declared);
+}
+
+#[test]
+fn every_queue_that_is_consumed_has_its_consumer() {
+    let (mut consumed, mut consumers) = (0, false);
+    for line in file("wrangler.toml").lines() {
+        if line.starts_with('[') {
+            consumers = line.ends_with("queues.consumers]]");
+        } else if let Some(queue) = value_of(line, "queue").filter(|_| consumers) {
+            assert!(Inbox::of(queue).is_some(), "{queue}");
+            consumed += 1;
+        } else if let Some(queue) = value_of(line, "dead_letter_queue").filter(|_| consumers) {
+            assert_eq!(Inbox::of(queue), Some(Inbox::Dead), "{queue}");
+        }
+    }
+    // Jobs, sends and the dead letters of both, in staging and in production.
+    assert_eq!(consumed, 8);
 }
 
 #[test]
