@@ -11,7 +11,7 @@ ALTER TABLE turns ADD COLUMN address_id TEXT;
 -- that they are in nobody's way who looks for turns that wait for an answer.
 DROP INDEX turns_open;
 CREATE INDEX turns_open ON turns (user_id, arrival_no) WHERE terminal_at IS NULL AND delivery_status <> 'pending';
-CREATE INDEX turns_delivering ON turns (turn_id) WHERE delivery_status = 'pending';
+CREATE INDEX turns_delivering ON turns (user_id, turn_id) WHERE delivery_status = 'pending';
 
 -- How far a round got that takes on a part of its work each time: the next one goes on behind it.
 ALTER TABLE service_leases ADD COLUMN place TEXT;
