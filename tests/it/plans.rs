@@ -23,10 +23,17 @@ const OUTSTANDING: &str = "runs only while a foreign key is violated, and none e
 const OPEN_TURNS: &str = "walks only turns that are still open, through their partial index";
 
 /// Statements that read the directory and a user's shard at once, which only one database for both allows. Each
-/// becomes two reads when a second shard is opened; none of them stands in the batches of a turn.
+/// becomes two reads when a second shard is opened. Of the batches of a turn only a channel's first two have any: who
+/// its sender is, is not known before.
 const MIXES: &[&str] = &[
     "bump_user_of_replaced_identity",
+    "conversation_of_sender",
+    "key_of_link_code",
+    "key_of_sender",
+    "link_code",
+    "link_code_live",
     "put_address",
+    "sender_current",
     "user_of_identity",
     "user_of_sender",
 ];

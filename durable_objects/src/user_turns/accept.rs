@@ -3,14 +3,13 @@
 use std::rc::Rc;
 
 use domain::guard::Guard;
-use domain::ids::{ConversationId, SessionId, TurnId};
+use domain::ids::TurnId;
 use domain::keys::{Aad, DataKey};
 use domain::ports::{Checkpoint, Clock, Spawn};
 use domain::problem::Code;
-use domain::session;
 use domain::time::Timestamp;
 use domain::turn::protocol::{ChatCommand, ChatRefusal, Frame};
-use store::ledger::accept::{self, Acceptance, ConversationSeen, Facts, Place};
+use store::ledger::accept::{self, Acceptance, ConversationSeen, Entry, Facts, Place};
 use store::ledger::read::TurnRecord;
 
 use crate::ports::Ports;
@@ -110,7 +109,7 @@ impl<P: Ports> UserTurns<P> {
             self.ring_within(self.config.recovery_interval).await;
             // One instant decides both: which session the message belongs to and when it was accepted.
             let now = self.ports.clock().now();
-            let place = self.place(seen, now);
+            let place = Place::of(seen, now, self.ports.entropy());
             match self.write_acceptance(command, listener, epoch, &key, &place, now).await {
                 Ok(()) => {
                     self.remember_place(command, &place, now);
@@ -157,6 +156,7 @@ impl<P: Ports> UserTurns<P> {
             .seal(&aad, command.message.as_bytes(), self.ports.entropy())
             .map_err(|_| DbError::Defect)?;
         let batch = accept::accept(&Acceptance {
+            entry: Entry::Direct,
             context: &command.context,
             request_hash: &command.request_hash,
             place,
@@ -207,21 +207,6 @@ impl<P: Ports> UserTurns<P> {
             key,
             seen: facts.conversation,
         })
-    }
-
-    fn place(&self, seen: Option<ConversationSeen>, now: Timestamp) -> Place {
-        let entropy = self.ports.entropy();
-        match seen {
-            None => Place::Opens {
-                conversation_id: ConversationId::mint(now, entropy),
-                session_id: SessionId::mint(now, entropy),
-            },
-            Some(seen) if session::continues(seen.last_message_at, now) => Place::Continues(seen),
-            Some(seen) => Place::Resumes {
-                seen,
-                session_id: SessionId::mint(now, entropy),
-            },
-        }
     }
 
     fn remember_place(&self, command: &ChatCommand, place: &Place, now: Timestamp) {

@@ -44,6 +44,12 @@ guards! {
     RunHeld => "run_held",
     /// The idempotency key was not used by this caller before.
     KeyUnused => "key_unused",
+    /// This update of a channel was not handled before.
+    IngressUnused => "ingress_unused",
+    /// The sender's address, the person behind it and the gateway's leave to speak for them are as they were read.
+    SenderCurrent => "sender_current",
+    /// The link code was given to this person, was not used and has not run out.
+    LinkCodeLive => "link_code_live",
 }
 
 #[cfg(test)]

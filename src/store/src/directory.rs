@@ -4,7 +4,7 @@ use domain::auth::jwk::{KeyRing, PublicKey};
 use domain::auth::jws::Algorithm;
 use domain::auth::upstream::{KeySource, Upstream};
 use domain::auth::{Role, Scope};
-use domain::ids::{FamilyId, GatewayId, UserId};
+use domain::ids::{AddressId, FamilyId, GatewayId, UserId};
 use domain::sql::{Row, RowError, Rows, Statement};
 use domain::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -142,16 +142,16 @@ pub fn use_assertion(
 pub struct Sender {
     pub user_id: UserId,
     pub family_id: FamilyId,
+    pub address_id: AddressId,
+    /// The person's authorization revision.
+    pub revision: i64,
 }
 
-/// The person behind an external id of a channel, if this gateway may speak for them; see [`read_sender`].
-///
-/// Everything on the way must be active: the address, the user, the family, and the gateway's leave for both the
-/// channel and the family.
-pub fn user_of_sender(gateway: &GatewayId, channel: &str, external_hash: &str) -> Statement {
-    Statement {
-        name: "user_of_sender",
-        sql: "SELECT u.user_id, u.family_id
+/// Everything on the way from an address to its person must be active: the address, the user, the family, and the
+/// gateway's leave for both the channel (`?2`) and the family.
+macro_rules! sender_rows {
+    () => {
+        "
 FROM channel_addresses a
 JOIN gateways g ON g.gateway_id = a.gateway_id
 JOIN users u ON u.user_id = a.user_id
@@ -159,7 +159,19 @@ JOIN families f ON f.family_id = u.family_id
 JOIN gateway_families p ON p.gateway_id = a.gateway_id AND p.family_id = u.family_id
 WHERE a.gateway_id = ?1 AND a.channel = ?2 AND a.external_hash = ?3 AND a.status = 'active'
   AND u.status = 'active' AND f.status = 'active' AND g.status IN ('active', 'broken')
-  AND EXISTS (SELECT 1 FROM json_each(g.channels) c WHERE c.value = ?2)",
+  AND EXISTS (SELECT 1 FROM json_each(g.channels) c WHERE c.value = ?2)"
+    };
+}
+pub(crate) use sender_rows;
+
+/// The person behind an external id of a channel, if this gateway may speak for them; see [`read_sender`].
+pub fn user_of_sender(gateway: &GatewayId, channel: &str, external_hash: &str) -> Statement {
+    Statement {
+        name: "user_of_sender",
+        sql: concat!(
+            "SELECT u.user_id, u.family_id, a.address_id, u.authorization_revision",
+            sender_rows!()
+        ),
         binds: vec![gateway.into(), channel.into(), external_hash.into()],
     }
 }
@@ -170,6 +182,8 @@ pub fn read_sender(rows: &Rows) -> Result<Option<Sender>, RowError> {
     Ok(Some(Sender {
         user_id: id(row, "user_id", UserId::parse)?,
         family_id: id(row, "family_id", FamilyId::parse)?,
+        address_id: id(row, "address_id", AddressId::parse)?,
+        revision: row.integer("authorization_revision")?,
     }))
 }
 

@@ -1,6 +1,7 @@
 //! Every SQL statement of Hermod and the mapping of its rows, over one port: an atomic batch of statements.
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+pub mod channels;
 pub mod db;
 pub mod directory;
 pub mod idempotency;
@@ -20,6 +21,7 @@ use domain::sql::{Row, RowError, Statement};
 /// `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
     let modules = [
+        channels::catalogue()?,
         keys::catalogue()?,
         ledger::catalogue::catalogue()?,
         outbox::catalogue::catalogue()?,

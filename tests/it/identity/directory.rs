@@ -132,6 +132,8 @@ fn a_sender_is_resolved_only_within_the_gateways_policy() {
     let sender = Sender {
         user_id: UserId::parse("user_00demo").unwrap(),
         family_id: FamilyId::parse("family_00demo").unwrap(),
+        address_id: AddressId::parse("address_00demo").unwrap(),
+        revision: 1,
     };
     let world = World::demo();
     assert_eq!(find(&world, "telegram", "hash-of-1001"), Some(sender.clone()));

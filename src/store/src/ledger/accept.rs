@@ -2,68 +2,38 @@
 
 use domain::guard::Guard;
 use domain::http::context::RequestContext;
-use domain::ids::{ConversationId, DataKeyId, SessionId};
+use domain::ids::{ConversationId, DataKeyId};
 use domain::session::SessionAuthority;
 use domain::sql::{RowError, Rows, Statement, Value};
 use domain::time::Timestamp;
 use domain::turn::EventType;
 use domain::turn::event::{Actor, Event, Metadata};
 
+use crate::channels::dedup::{self, Record};
+use crate::channels::sender::{self, SenderSeen};
+pub use crate::ledger::place::{ConversationSeen, Place};
 use crate::ledger::{append_events, epoch_current};
 use crate::{keys, token};
 
-/// A conversation as the ledger had it when it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConversationSeen {
-    pub conversation_id: ConversationId,
-    pub session_id: SessionId,
-    pub last_message_at: Timestamp,
-    /// Messages that name no conversation go here.
-    pub is_default: bool,
+/// The way a message came in.
+#[derive(Clone, Copy)]
+pub enum Entry<'a> {
+    /// A client or a gateway handed it in with a token of its own.
+    Direct,
+    /// A channel delivered it.
+    Channel(&'a Arrival<'a>),
 }
 
-/// Where a message goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// The user's first message on this channel opens the default conversation.
-    Opens {
-        conversation_id: ConversationId,
-        session_id: SessionId,
-    },
-    /// The session that is going on.
-    Continues(ConversationSeen),
-    /// A new session of a known conversation.
-    Resumes {
-        seen: ConversationSeen,
-        session_id: SessionId,
-    },
-}
-
-impl Place {
-    pub fn conversation_id(&self) -> &ConversationId {
-        match self {
-            Self::Opens { conversation_id, .. } => conversation_id,
-            Self::Continues(seen) | Self::Resumes { seen, .. } => &seen.conversation_id,
-        }
-    }
-
-    pub fn session_id(&self) -> &SessionId {
-        match self {
-            Self::Opens { session_id, .. } | Self::Resumes { session_id, .. } => session_id,
-            Self::Continues(seen) => &seen.session_id,
-        }
-    }
-
-    const fn starts_session(&self) -> bool {
-        match self {
-            Self::Opens { .. } | Self::Resumes { .. } => true,
-            Self::Continues(_) => false,
-        }
-    }
+/// What is known of a channel's message besides its context.
+pub struct Arrival<'a> {
+    pub sender: &'a SenderSeen<'a>,
+    /// How the update is remembered.
+    pub record: &'a Record<'a>,
 }
 
 /// A message about to become a turn.
 pub struct Acceptance<'a> {
+    pub entry: Entry<'a>,
     pub context: &'a RequestContext,
     pub request_hash: &'a str,
     pub place: &'a Place,
@@ -75,29 +45,60 @@ pub struct Acceptance<'a> {
 
 /// The batch that makes `a` a turn. Its last row set gives the arrival number; see [`arrival_no`].
 ///
-/// Refused by `token_current`, `key_live`, `epoch_current`, `key_unused` or `session_current`.
+/// Refused by `token_current`, `key_live`, `epoch_current`, `key_unused` or `session_current`; a channel's message by
+/// `ingress_unused` and `sender_current` instead of the token and its key.
 pub fn accept(a: &Acceptance<'_>) -> Vec<Statement> {
-    let c = a.context;
-    let mut batch = token::may_act_for(&c.principal, &c.user_id, &c.family_id);
+    let mut batch = entry_guards(a);
     batch.extend([
         keys::key_live(a.content_key),
         epoch_current(a.epoch),
-        key_unused(a.context),
         session_current(a.context, a.place),
         write_conversation(a),
     ]);
     if a.place.starts_session() {
         batch.push(insert_session(a));
     }
-    let accepted = Event::new(EventType::EngineAccepted, a.now, Actor::UserTurns).with(Metadata {
-        new_session: Some(a.place.starts_session()),
-        ..Metadata::default()
-    });
     batch.push(count_arrival(a));
     batch.push(insert_turn(a));
-    batch.push(append_events(&a.context.turn_id, &[accepted]));
+    batch.push(append_events(&a.context.turn_id, &first_events(a)));
+    if let Entry::Channel(arrival) = a.entry {
+        batch.push(dedup::record(arrival.record));
+    }
     batch.push(insert_user_message(a));
     batch
+}
+
+fn entry_guards(a: &Acceptance<'_>) -> Vec<Statement> {
+    let c = a.context;
+    match a.entry {
+        Entry::Direct => {
+            let mut guards = token::may_act_for(&c.principal, &c.user_id, &c.family_id);
+            guards.push(key_unused(c));
+            guards
+        }
+        Entry::Channel(arrival) => vec![
+            dedup::ingress_unused(arrival.record.gateway_id, arrival.record.ingress_hash),
+            sender::sender_current(arrival.sender),
+        ],
+    }
+}
+
+fn first_events(a: &Acceptance<'_>) -> Vec<Event> {
+    let accepted = |actor| {
+        Event::new(EventType::EngineAccepted, a.now, actor).with(Metadata {
+            new_session: Some(a.place.starts_session()),
+            ..Metadata::default()
+        })
+    };
+    match a.entry {
+        Entry::Direct => vec![accepted(Actor::UserTurns)],
+        Entry::Channel(_) => vec![
+            Event::new(EventType::IngressReceived, a.context.received_at, Actor::Ingress),
+            Event::new(EventType::IngressAuthenticated, a.now, Actor::Ingress),
+            Event::new(EventType::IdentityResolved, a.now, Actor::Ingress),
+            accepted(Actor::Ingress),
+        ],
+    }
 }
 
 /// Reads the arrival number out of a committed [`accept`].
@@ -219,17 +220,26 @@ ON CONFLICT (user_id) DO UPDATE SET arrivals = arrivals + 1",
 
 fn insert_turn(a: &Acceptance<'_>) -> Statement {
     let context = a.context;
+    let (origin, ingress, address) = match a.entry {
+        Entry::Direct => ("direct", Value::Null, Value::Null),
+        Entry::Channel(arrival) => (
+            "channel",
+            arrival.record.ingress_hash.into(),
+            arrival.sender.sender.address_id.as_str().into(),
+        ),
+    };
     Statement {
         name: "insert_turn",
         sql: "INSERT INTO turns (turn_id, origin, request_id, client_request_id, trace_id, parent_turn_id,
   idempotency_key_hash, request_hash, family_id, user_id, conversation_id, channel, gateway_id, source_address_hash,
   locale, timezone, visibility_scope, subject_user_id, created_by_user_id, authorization_revision,
   session_id, session_authority, arrival_no, history_watermark, context_revision_read,
-  status, generation_status, writeback_status, delivery_status, accepted_at, deadline_at, updated_at)
-SELECT ?1, 'direct', ?2, ?3, ?4, ?5, ?6, ?7, u.family_id, u.user_id, ?9, ?10, ?11, ?12, ?13, ?14,
+  status, generation_status, writeback_status, delivery_status, accepted_at, deadline_at, updated_at,
+  external_ingress_hash, address_id)
+SELECT ?1, ?19, ?2, ?3, ?4, ?5, ?6, ?7, u.family_id, u.user_id, ?9, ?10, ?11, ?12, ?13, ?14,
   'user_private', u.user_id, u.user_id, u.authorization_revision, ?15, ?16, h.arrivals,
   ifnull((SELECT max(m.arrival_no) FROM messages m WHERE m.conversation_id = ?9), 0), h.revision,
-  'accepted', 'not_started', 'not_started', 'not_required', ?17, ?18, ?17
+  'accepted', 'not_started', 'not_started', 'not_required', ?17, ?18, ?17, ?20, ?21
   FROM user_heads h JOIN users u ON u.user_id = h.user_id WHERE h.user_id = ?8",
         binds: vec![
             (&context.turn_id).into(),
@@ -250,6 +260,9 @@ SELECT ?1, 'direct', ?2, ?3, ?4, ?5, ?6, ?7, u.family_id, u.user_id, ?9, ?10, ?1
             SessionAuthority::EngineGap.as_str().into(),
             a.now.into(),
             context.deadline_at.into(),
+            origin.into(),
+            ingress,
+            address,
         ],
     }
 }
@@ -329,20 +342,12 @@ impl Facts {
                 expected: "five row sets",
             });
         };
-        let conversation = conversation.first().map(|row| {
-            Ok(ConversationSeen {
-                conversation_id: crate::id(row, "conversation_id", ConversationId::parse)?,
-                session_id: crate::id(row, "session_id", SessionId::parse)?,
-                last_message_at: row.timestamp("last_message_at")?,
-                is_default: row.flag("is_default")?,
-            })
-        });
         Ok(Self {
             fresh: token::is_fresh(fresh)?,
             epoch: epoch.first().map_or(Ok(0), |row| row.integer("epoch"))?,
             key: key.first().map(keys::KeyRow::read).transpose()?,
             prior: prior.first().map(crate::ledger::read::TurnRecord::read).transpose()?,
-            conversation: conversation.transpose()?,
+            conversation: conversation.first().map(ConversationSeen::read).transpose()?,
         })
     }
 }

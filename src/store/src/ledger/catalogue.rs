@@ -2,14 +2,20 @@
 
 use domain::auth::{AuthMethod, Principal, Subject};
 use domain::http::context::{Channel, RequestContext};
-use domain::ids::{ConversationId, DataKeyId, FamilyId, LeaseToken, RequestId, SessionId, TokenId, TurnId, UserId};
+use domain::ids::{
+    AddressId, ConversationId, DataKeyId, FamilyId, GatewayId, LeaseToken, RequestId, SessionId, TokenId, TurnId,
+    UserId,
+};
 use domain::model::Usage;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 use domain::turn::event::AckType;
 use domain::turn::{FailureCode, Status};
 
-use crate::ledger::accept::{Acceptance, ConversationSeen, Place, accept, accepted_turn, read_facts};
+use crate::channels::dedup::{Disposition, Record};
+use crate::channels::sender::{Chat, SenderSeen};
+use crate::directory::Sender;
+use crate::ledger::accept::{Acceptance, Arrival, ConversationSeen, Entry, Place, accept, accepted_turn, read_facts};
 use crate::ledger::run::{self, Answer, Run};
 use crate::ledger::{failure, handover, read, sweep};
 
@@ -52,6 +58,7 @@ fn accepting(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>>
     let mut all = Vec::new();
     for place in &places {
         all.extend(accept(&Acceptance {
+            entry: Entry::Direct,
             context,
             request_hash: "",
             place,
@@ -61,10 +68,56 @@ fn accepting(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>>
             now,
         }));
     }
+    all.extend(arriving(context, &places, &key, now)?);
     all.extend(read_facts(context, None));
     all.extend(read_facts(context, Some(&conversation_id)));
     all.push(accepted_turn(context));
     Some(all)
+}
+
+fn arriving(context: &RequestContext, places: &[Place], key: &DataKeyId, now: Timestamp) -> Option<Vec<Statement>> {
+    let gateway_id = GatewayId::parse("gateway_00sample").ok()?;
+    let sender = Sender {
+        user_id: context.user_id.clone(),
+        family_id: context.family_id.clone(),
+        address_id: AddressId::parse("address_00sample").ok()?,
+        revision: 1,
+    };
+    let seen = SenderSeen {
+        chat: Chat {
+            gateway_id: &gateway_id,
+            channel: "telegram",
+            external_hash: "h",
+        },
+        sender: &sender,
+    };
+    let record = Record {
+        gateway_id: &gateway_id,
+        ingress_hash: "i",
+        payload_hash: "p",
+        kind: "message",
+        disposition: Disposition::Turn,
+        user_id: Some(&context.user_id),
+        turn_id: Some(&context.turn_id),
+        now,
+    };
+    let arrival = Arrival {
+        sender: &seen,
+        record: &record,
+    };
+    let accept = |place| {
+        accept(&Acceptance {
+            entry: Entry::Channel(&arrival),
+            context,
+            request_hash: "",
+            place,
+            epoch: 1,
+            content_key: key,
+            content_sealed: vec![1],
+            now,
+        })
+    };
+    Some(places.iter().flat_map(accept).collect())
 }
 
 fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {

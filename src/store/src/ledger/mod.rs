@@ -6,6 +6,7 @@ pub mod accept;
 pub mod catalogue;
 pub mod failure;
 pub mod handover;
+pub mod place;
 pub mod read;
 pub mod run;
 pub mod sweep;

@@ -34,7 +34,7 @@ pub struct NewKey<'a> {
 
 impl Command<'_> {
     /// Guards, then the changes, then the result.
-    fn batch(&self, changes: Vec<Statement>, result: Statement) -> Vec<Statement> {
+    pub(crate) fn batch(&self, changes: Vec<Statement>, result: Statement) -> Vec<Statement> {
         let mut batch = vec![token::token_current(self.principal), self.key.key_unused()];
         batch.extend(changes);
         batch.push(result);
@@ -46,7 +46,7 @@ impl Command<'_> {
         self.batch(vec![], self.key.store(status, response))
     }
 
-    fn result(&self, sql: &'static str, id: &str) -> Statement {
+    pub(crate) fn result(&self, sql: &'static str, id: &str) -> Statement {
         let mut binds = self.key.result_binds();
         binds.push(id.into());
         Statement {

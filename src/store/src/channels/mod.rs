@@ -1,0 +1,9 @@
+//! What channels bring in: updates that are handled once, the people behind their senders, and the codes that bind a
+//! chat to a person.
+
+mod catalogue;
+pub mod dedup;
+pub mod link;
+pub mod sender;
+
+pub use catalogue::catalogue;
