@@ -170,6 +170,7 @@ CREATE INDEX outbound_open_by_gateway ON outbound_messages (gateway_id, priority
   WHERE terminal_at IS NULL;
 CREATE UNIQUE INDEX outbound_open_by_lane ON outbound_messages (lane, lane_no) WHERE terminal_at IS NULL;
 CREATE INDEX outbound_open_by_expiry ON outbound_messages (expires_at) WHERE terminal_at IS NULL;
+CREATE INDEX outbound_leased ON outbound_messages (lease_token) WHERE lease_token IS NOT NULL;
 CREATE INDEX outbound_open_by_user ON outbound_messages (user_id) WHERE terminal_at IS NULL AND user_id IS NOT NULL;
 
 -- Every try to hand a row to its provider, put on record before the provider is called.

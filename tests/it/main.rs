@@ -7,6 +7,7 @@ mod identity;
 mod keys;
 mod manifest;
 mod openapi;
+mod outbox;
 mod plans;
 mod simulation;
 mod tidy;

@@ -3,4 +3,12 @@
 //! Each function builds one batch, or a part of one. Nothing here decides: `domain::outbox` does.
 
 pub mod catalogue;
+pub mod claim;
+pub mod claimed;
+mod ending;
+pub mod enqueue;
+mod items;
+pub mod operate;
 pub mod purge;
+pub mod settle;
+pub mod sweep;

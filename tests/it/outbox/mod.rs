@@ -1,0 +1,4 @@
+//! The outbox on a real database: claims and their fences, settling, and what nobody claims.
+
+mod claims;
+mod desk;
