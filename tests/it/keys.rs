@@ -5,7 +5,7 @@ use std::cell::Cell;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use domain::guard::Guard;
-use domain::ids::{DataKeyId, FamilyId, UserId};
+use domain::ids::{DataKeyId, FamilyId, GatewayId, UserId};
 use domain::keys::{DataKey, KeySubject, MasterSecrets};
 use domain::ports::{Entropy, Sql};
 use domain::sql::{Outcome, Refusal, Shard, Statement};
@@ -13,6 +13,7 @@ use domain::time::Timestamp;
 use harness::block_on;
 use harness::sqlite::{Fault, TestSql};
 use queues::rotation::{self, Rotated};
+use store::channels::channel_token;
 use store::keys::rewrap::{Place, Progress, RewrapError, replace, rewrap_page};
 use store::keys::{KeyRow, destroy_key, insert_key, key_by_id, key_live, live_key};
 
@@ -155,12 +156,59 @@ fn rotation_walks_every_key_page_by_page_and_then_has_nothing_to_do() {
     };
     sql.take_log();
     assert_eq!(rotate(), expected);
-    // Three pages, each read and written.
-    assert_eq!(sql.trips(), 6);
+    // Three pages, each read and written, and a look for credentials of gateways.
+    assert_eq!(sql.trips(), 7);
     assert!((0..120).all(|number| version(&sql, number) == 2));
     sql.take_log();
     assert_eq!(rotate(), Rotated::default());
-    assert_eq!(sql.trips(), 1);
+    assert_eq!(sql.trips(), 2);
+}
+
+#[test]
+fn rotation_seals_the_credentials_of_gateways_anew() {
+    let sql = TestSql::new();
+    let gateway = |number: usize| GatewayId::parse(&format!("gateway_00{number:03}")).unwrap();
+    for number in 0..60 {
+        let id = gateway(number);
+        let token = secrets(1).seal_own(&channel_token::place(&id), id.as_str().as_bytes(), &Counting::default());
+        let sealed: String = token.unwrap().sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+        // One was moved from another gateway, one has no credential.
+        let (version, sealed) = match number {
+            7 => ("1".to_owned(), "x'0102'".to_owned()),
+            8 => ("NULL".to_owned(), "NULL".to_owned()),
+            _ => ("1".to_owned(), format!("x'{sealed}'")),
+        };
+        sql.execute(&format!(
+            "INSERT INTO gateways (gateway_id, scopes, channels, production, assertion_jwk, status,
+               authorization_revision, created_at, updated_at, channel_token_master_version, channel_token_sealed)
+             VALUES ('{id}', '[]', '[]', 0, '', 'active', 1, 0, 0, {version}, {sealed})"
+        ));
+    }
+    let rotate = || block_on(rotation::rotate(&sql, SHARD, &secrets(2), &Counting::default()));
+    let rotated = Rotated {
+        rewrapped: 58,
+        unreadable: 1,
+        failed: false,
+    };
+    assert_eq!(rotate(), rotated);
+    let rows = sql.query("SELECT * FROM gateways WHERE channel_token_master_version = 2", &[]);
+    assert_eq!(rows.len(), 58);
+    for row in rows {
+        let id = GatewayId::parse(row.text("gateway_id").unwrap()).unwrap();
+        let token = channel_token::read(&row).unwrap().unwrap();
+        let opened = secrets(2).open_own(&channel_token::place(&id), &token);
+        assert_eq!(opened, Ok(id.as_str().as_bytes().to_vec()));
+        assert_eq!(row.integer("updated_at"), Ok(0), "it is the same credential");
+    }
+    let again = Rotated {
+        rewrapped: 0,
+        ..rotated
+    };
+    assert_eq!(rotate(), again);
+    assert_eq!(
+        block_on(rotation::rotate(&sql, SHARD, &secrets(1), &Counting::default())),
+        Rotated::default()
+    );
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use domain::auth::provisioning::{AddressPut, GatewayPut, UpstreamPut};
 use domain::auth::upstream::is_idp_name;
+use domain::auth::webhook::secret_hash;
 use domain::ids::{AddressId, GatewayId};
 use domain::keys::{Aad, DataKey, HashLabel, KeySubject};
 use domain::problem::{Code, Problem};
 use domain::settings::Environment;
 use domain::sql::{Rows, Shard};
+use store::channels::channel_token;
 use store::keys::{KeyRow, live_key_of_user};
 use store::provisioning::{Address, Gateway, Upstream};
 
@@ -20,15 +22,18 @@ pub async fn put_gateway(call: &Call) -> Handled {
         return answer;
     }
     let put = GatewayPut::parse(&call.body).map_err(invalid)?;
-    let hash = |secret: &String| {
-        let parts = [gateway_id.as_str().as_bytes(), secret.as_bytes()];
-        call.app.master.keyed_hash_of(HashLabel::WebhookSecret, &parts)
-    };
-    let webhook_secret_hash = put.webhook_secret.as_ref().map(hash);
+    let master = &call.app.master;
+    let secret = put.webhook_secret.as_deref();
+    let webhook_secret_hash = secret.map(|secret| secret_hash(master, &gateway_id, secret));
+    let place = channel_token::place(&gateway_id);
+    let token = put.bot_token.as_deref();
+    let token = token.map(|token| master.seal_own(&place, token.as_bytes(), &call.app.entropy));
+    let token = token.transpose().map_err(|_| Problem::new(Code::Internal))?;
     let gateway = Gateway {
         gateway_id: &gateway_id,
         put: &put,
         webhook_secret_hash,
+        channel_token: token.as_ref(),
     };
     request.run(gateway.batch(&request.command())).await
 }

@@ -14,6 +14,7 @@ use domain::time::{Millis, Timestamp};
 use harness::block_on;
 use harness::sqlite::TestSql;
 use serde_json::{Value, json};
+use store::channels::channel_token;
 use store::idempotency::{KeyUse, Settled, StoredResult, settle};
 use store::provisioning::{Address, Command, Family, Gateway, Identity, NewKey, Upstream, User};
 use store::token;
@@ -204,11 +205,15 @@ impl World {
             .webhook_secret
             .as_ref()
             .map(|secret| format!("hash-of-{}", secret.len()));
+        let place = channel_token::place(&gateway_id);
+        let token = put.bot_token.as_ref();
+        let token = token.map(|token| self.master.seal_own(&place, token.as_bytes(), &Sevens).unwrap());
         self.command(|command| {
             Gateway {
                 gateway_id: &gateway_id,
                 put: &put,
                 webhook_secret_hash: secret.clone(),
+                channel_token: token.as_ref(),
             }
             .batch(command)
         })

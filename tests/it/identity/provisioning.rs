@@ -217,6 +217,33 @@ fn a_gateway_is_replaced_as_a_whole() {
 }
 
 #[test]
+fn a_bots_token_is_sealed_replaced_as_a_whole_and_mends_a_broken_gateway() {
+    let world = World::demo();
+    let body = |token: Value| {
+        json!({"scopes": ["chat"], "channels": ["telegram"], "families": ["family_00demo"], "production": false,
+        "assertion_jwk": serde_json::from_str::<Value>(JWK).unwrap(), "bot_token": token, "status": "active"})
+    };
+    let stored = || {
+        let sql = "SELECT channel_token_master_version, channel_token_sealed FROM gateways";
+        channel_token::read(&world.sql.query(sql, &[])[0]).unwrap()
+    };
+    assert!(stored().is_none());
+    world.sql.execute("UPDATE gateways SET status = 'broken'");
+    let token = "1234567:synthetic-token_of-a-bot";
+    let answer = done(&world.put_gateway_with("gateway_00demo", &body(json!(token))));
+    assert_eq!(answer["status"], "active");
+    assert!(!answer.to_string().contains("synthetic-token"), "{answer}");
+    let gateway = GatewayId::parse("gateway_00demo").unwrap();
+    let sealed = stored().unwrap();
+    assert_eq!(
+        world.master.open_own(&channel_token::place(&gateway), &sealed),
+        Ok(token.as_bytes().to_vec())
+    );
+    done(&world.put_gateway_with("gateway_00demo", &body(Value::Null)));
+    assert!(stored().is_none(), "left out is taken away");
+}
+
+#[test]
 fn an_address_needs_the_gateways_leave_and_a_free_external_id() {
     let world = World::demo();
     world.put_family("family_00next", "active");

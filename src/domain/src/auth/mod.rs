@@ -13,6 +13,7 @@ pub mod principal;
 pub mod provisioning;
 pub mod token;
 pub mod upstream;
+pub mod webhook;
 
 #[cfg(test)]
 mod jwk_tests;

@@ -93,6 +93,8 @@ pub struct GatewayPut {
     pub assertion_jwk: Value,
     /// Left out: the webhook route is closed.
     pub webhook_secret: Option<String>,
+    /// The channel's own credential, such as a Telegram bot's token. Left out: others do this gateway's sending.
+    pub bot_token: Option<String>,
     pub status: Status,
     pub profile: Option<String>,
 }
@@ -220,6 +222,10 @@ impl GatewayPut {
             "webhook_secret must be 16 to 256 of 0-9 A-Z a-z _ -.",
         )?;
         demand(
+            put.bot_token.as_deref().is_none_or(is_bot_token),
+            "bot_token must be 8 to 128 of 0-9 A-Z a-z : _ -.",
+        )?;
+        demand(
             put.profile.as_deref().is_none_or(is_plain_name),
             "profile must be 1 to 64 of 0-9 A-Z a-z . _ -.",
         )?;
@@ -283,6 +289,12 @@ fn is_webhook_secret(secret: &str) -> bool {
         && secret
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// It becomes a part of a path, so it may hold nothing that means something there.
+fn is_bot_token(token: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'_' | b'-');
+    (8..=128).contains(&token.len()) && token.bytes().all(plain)
 }
 
 fn is_plain_name(name: &str) -> bool {

@@ -44,6 +44,11 @@ fn bodies_that_break_a_rule_are_refused() {
             "secret with a space",
             with(gateway(), "webhook_secret", json!("synthetic secret one")),
         ),
+        ("short token", with(gateway(), "bot_token", json!("1:abc"))),
+        (
+            "token that leads elsewhere",
+            with(gateway(), "bot_token", json!("1:abcdef/../getMe")),
+        ),
         (
             "status broken is not for operators",
             with(gateway(), "status", json!("broken")),

@@ -1,10 +1,12 @@
 //! Every statement of the channels with sample values, for the checks of query plans.
 
 use domain::auth::{AuthMethod, Principal, Subject};
-use domain::ids::{AddressId, DataKeyId, FamilyId, GatewayId, TokenId, UserId};
+use domain::ids::{AddressId, DataKeyId, FamilyId, GatewayId, OutboxId, TokenId, UserId};
+use domain::keys::{MasterVersion, OwnSealed};
 use domain::sql::Statement;
 use domain::time::Timestamp;
 
+use crate::channels::channel_token;
 use crate::channels::dedup::{self, Disposition, Record};
 use crate::channels::link::{self, Bond, Linking};
 use crate::channels::sender::{self, Chat, SenderSeen};
@@ -46,8 +48,15 @@ pub fn catalogue() -> Option<Vec<Statement>> {
         dedup::ingress_unused(&gateway_id, "i"),
         dedup::record(&record),
         dedup::count_again(&gateway_id, "i", "p", now),
+        dedup::notice_made(&OutboxId::parse("out_00sample").ok()?),
         link::stop(chat, now),
     ];
+    let token = OwnSealed {
+        master_version: MasterVersion::new(1),
+        sealed: vec![1],
+    };
+    all.push(channel_token::page(MasterVersion::new(2), Some(&gateway_id)));
+    all.push(channel_token::replace(&gateway_id, &token, &token));
     all.extend(sender::sender_facts(chat));
     all.extend(link::code(chat, "c", now));
     all.extend(link::bind(&Bond {

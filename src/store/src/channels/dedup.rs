@@ -1,7 +1,7 @@
 //! Every update of a channel, remembered under its provider's own id, so that a repetition is only counted.
 
 use domain::guard::Guard;
-use domain::ids::{GatewayId, TurnId, UserId};
+use domain::ids::{GatewayId, OutboxId, TurnId, UserId};
 use domain::sql::{RowError, Rows, Statement, Value};
 use domain::time::Timestamp;
 
@@ -110,5 +110,14 @@ pub fn count_again(gateway: &GatewayId, ingress_hash: &str, payload_hash: &str, 
   duplicate_count = duplicate_count + (payload_hash = ?3), conflict_count = conflict_count + (payload_hash <> ?3)
 WHERE gateway_id = ?1 AND ingress_hash = ?2",
         binds: vec![gateway.into(), ingress_hash.into(), payload_hash.into(), now.into()],
+    }
+}
+
+/// A row if the notice of this id was made: another under the same key may have stood in its way.
+pub fn notice_made(outbox_id: &OutboxId) -> Statement {
+    Statement {
+        name: "notice_made",
+        sql: "SELECT outbox_id FROM outbound_messages WHERE outbox_id = ?1",
+        binds: vec![outbox_id.into()],
     }
 }

@@ -122,6 +122,7 @@ pub struct Bond<'a> {
 }
 
 /// The part of a batch that binds the chat: whoever had it before loses it, and a bond that is there already stays.
+/// `address_id` is a new one, or the chat's own where this person has it.
 ///
 /// Refused by `link_code_live` or `key_live`.
 pub fn bind(bond: &Bond<'_>) -> Vec<Statement> {
@@ -151,7 +152,8 @@ WHERE gateway_id = ?1 AND channel = ?2 AND external_hash = ?3 AND status = 'acti
             sql: "INSERT INTO channel_addresses (address_id, gateway_id, channel, user_id, external_hash,
   external_key_id, external_sealed, status, created_at, updated_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'active', ?8, ?8)
-ON CONFLICT (gateway_id, channel, external_hash) WHERE status = 'active' DO NOTHING",
+ON CONFLICT (gateway_id, channel, external_hash) WHERE status = 'active' DO NOTHING
+ON CONFLICT (address_id) DO UPDATE SET status = 'active', updated_at = excluded.updated_at",
             binds: vec![
                 bond.address_id.into(),
                 chat.gateway_id.into(),

@@ -2,6 +2,7 @@
 //! chat to a person.
 
 mod catalogue;
+pub mod channel_token;
 pub mod dedup;
 pub mod link;
 pub mod sender;

@@ -105,6 +105,7 @@ fn services(
         production: false,
         assertion_jwk: serde_json::Value::Null,
         webhook_secret: None,
+        bot_token: None,
         status: Default::default(),
         profile: None,
     };
@@ -128,6 +129,7 @@ fn services(
         gateway_id,
         put: &gateway,
         webhook_secret_hash: None,
+        channel_token: None,
     }
     .batch(command);
     all.extend(

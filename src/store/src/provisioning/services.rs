@@ -2,6 +2,7 @@
 
 use domain::auth::provisioning::{AddressPut, GatewayPut, UpstreamPut};
 use domain::ids::{AddressId, DataKeyId, GatewayId};
+use domain::keys::OwnSealed;
 use domain::sql::Statement;
 
 use super::{Command, json_list};
@@ -14,6 +15,8 @@ pub struct Gateway<'a> {
     pub put: &'a GatewayPut,
     /// Keyed hash; `None` closes the webhook route.
     pub webhook_secret_hash: Option<String>,
+    /// The channel's own credential; `None` leaves the sending to others.
+    pub channel_token: Option<&'a OwnSealed>,
 }
 
 impl Gateway<'_> {
@@ -49,11 +52,14 @@ ON CONFLICT (gateway_id, family_id) DO NOTHING",
         Statement {
             name: "put_gateway",
             sql: "INSERT INTO gateways (gateway_id, scopes, channels, profile, production, assertion_jwk,
-  webhook_secret_hash, status, authorization_revision, created_at, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?9)
+  webhook_secret_hash, status, authorization_revision, created_at, updated_at, channel_token_master_version,
+  channel_token_sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?9, ?11, ?12)
 ON CONFLICT (gateway_id) DO UPDATE SET scopes = excluded.scopes, channels = excluded.channels,
   profile = excluded.profile, production = excluded.production, assertion_jwk = excluded.assertion_jwk,
   webhook_secret_hash = excluded.webhook_secret_hash, status = excluded.status, updated_at = excluded.updated_at,
+  channel_token_master_version = excluded.channel_token_master_version,
+  channel_token_sealed = excluded.channel_token_sealed,
   authorization_revision = gateways.authorization_revision + (
     gateways.scopes <> excluded.scopes OR gateways.channels <> excluded.channels
     OR gateways.profile IS NOT excluded.profile OR gateways.production <> excluded.production
@@ -71,6 +77,8 @@ ON CONFLICT (gateway_id) DO UPDATE SET scopes = excluded.scopes, channels = excl
                 self.put.status.as_str().into(),
                 command.key.now.into(),
                 families.into(),
+                self.channel_token.map(|token| token.master_version).into(),
+                self.channel_token.map(|token| token.sealed.clone()).into(),
             ],
         }
     }
