@@ -27,7 +27,7 @@ async fn queue(batch: MessageBatch<String>, env: Env, _context: Context) -> Resu
 
 #[event(scheduled)]
 async fn scheduled(_event: ScheduledEvent, env: Env, _context: ScheduleContext) {
-    platform::background::sweep(&env).await;
+    platform::rounds::run(&env).await;
 }
 
 /// One user's turns, in order.

@@ -14,6 +14,7 @@ use domain::time::Timestamp;
 use domain::turn::event::{AckType, Event};
 use store::idempotency::{self, KeyUse, Settled, StoredResult};
 use store::keys::{self, KeyRow};
+use store::ledger::deliveries::{self, Delivery};
 use store::ledger::read::{self, TurnRecord};
 use store::{ledger::handover, token};
 
@@ -49,6 +50,8 @@ pub struct TurnView {
     pub record: TurnRecord,
     pub reply: Option<String>,
     pub events: Vec<Event>,
+    /// What was sent of it through a channel.
+    pub deliveries: Vec<Delivery>,
 }
 
 /// Why a turn cannot be shown or acknowledged.
@@ -71,7 +74,7 @@ impl From<DbError> for TurnError {
     }
 }
 
-/// Reads a turn, its answer and its history in one round trip.
+/// Reads a turn, its answer, its history and its deliveries in one round trip.
 pub async fn view_turn<S: Sql, C: Clock>(
     db: &Db<'_, S, C>,
     secrets: &MasterSecrets,
@@ -84,9 +87,10 @@ pub async fn view_turn<S: Sql, C: Clock>(
         keys::live_key_of_user(user),
         read::turn_by_id(user, turn),
         read::events_of_turn(user, turn),
+        deliveries::deliveries_of_turn(user, turn),
     ];
     let rows = db.read(user.shard(), batch).await?;
-    let [fresh, key, record, events] = rows.as_slice() else {
+    let [fresh, key, record, events, deliveries] = rows.as_slice() else {
         return Err(DbError::Defect.into());
     };
     if !token::is_fresh(fresh).map_err(DbError::from)? {
@@ -111,7 +115,13 @@ pub async fn view_turn<S: Sql, C: Clock>(
         (Some(_) | None, _) => None,
     };
     let events = read::read_events(events).map_err(DbError::from)?;
-    Ok(TurnView { record, reply, events })
+    let deliveries = deliveries::read_deliveries(deliveries).map_err(DbError::from)?;
+    Ok(TurnView {
+        record,
+        reply,
+        events,
+        deliveries,
+    })
 }
 
 /// What a client says it did with an answer.

@@ -1,16 +1,27 @@
-//! The sweep, once a minute: ends answers that nobody took, and has unfinished turns looked at again.
+//! The sweep, once a minute: what nobody works on any more is ended, looked at again or put right.
 //!
 //! Every await, and why repeating or overlapping it is safe:
 //! 1. Taking the sweep's lease only spares work.
 //! 2. Ending untaken answers names only turns that are still `persisted`.
 //! 3. Reading who has unfinished turns writes nothing.
 //! 4. A `generate` message makes an object look into the ledger; two make it look twice.
+//! 5. The mark of a round only says where the next sweep begins; a lost one costs a part of a round.
+//! 6. Looking for turns that wait in vain writes nothing.
+//! 7. Repairing names only turns that still wait in vain.
+//! 8. Looking for messages that are over writes nothing.
+//! 9. Ending messages checks once more, inside the batch, that each is over and that nobody holds it.
+//! 10. Reading which gateways have something due writes nothing.
+//! 11. A `deliver` message makes a consumer claim what is due; two never get the same row.
 
 use domain::ids::{HOME_SHARD, LeaseToken};
+use domain::outbox::Status;
 use domain::ports::{Clock, Entropy, Queue, Sql};
 use domain::sql::{Outcome, Rows, Shard, Statement};
-use domain::time::Millis;
-use store::ledger::sweep;
+use domain::time::{Millis, Timestamp};
+use domain::turn::event::Actor;
+use store::ledger::repair;
+use store::ledger::sweep::{self, Duty, Round};
+use store::outbox::sweep as outbox;
 
 use crate::message::{Job, JobMessage};
 
@@ -19,6 +30,9 @@ const LEASE: Millis = Millis::from_secs(50);
 
 /// A turn this old without an answer is looked at, whoever should be at it.
 const STUCK_AFTER: Millis = Millis::from_secs(30);
+
+/// Messages that are over and end together.
+const ENDED_AT_ONCE: usize = 50;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,47 +43,161 @@ pub struct Swept {
     pub untaken: usize,
     /// Users whose unfinished turns were asked to be looked at.
     pub woken: usize,
-    /// Steps that the database or the queue did not take; the next sweep repeats them.
+    /// Turns that waited for a delivery though all their messages had ended. Never any, unless something is wrong.
+    pub repaired: usize,
+    /// Messages ended because their time was over.
+    pub expired: usize,
+    /// Messages ended because they may no longer be sent.
+    pub cancelled: usize,
+    /// Messages ended because they were tried too often.
+    pub exhausted: usize,
+    /// Gateways whose due messages were ordered to be sent.
+    pub ordered: usize,
+    /// Steps that the database or a queue did not take; the next sweep repeats them.
     pub failed: usize,
 }
 
-/// Sweeps once.
-pub async fn sweep(sql: &impl Sql, queue: &impl Queue, clock: &impl Clock, entropy: &impl Entropy) -> Swept {
+impl Swept {
+    fn fail(&mut self) {
+        self.failed = self.failed.saturating_add(1);
+    }
+
+    /// Counts a message that ended.
+    fn count(&mut self, status: Status) {
+        let counter = match status {
+            Status::Expired => &mut self.expired,
+            Status::Cancelled => &mut self.cancelled,
+            Status::Failed => &mut self.exhausted,
+            // Someone was faster.
+            Status::Pending
+            | Status::Leased
+            | Status::Retry
+            | Status::ProviderAccepted
+            | Status::Acknowledged
+            | Status::Quarantined => return,
+        };
+        *counter = counter.saturating_add(1);
+    }
+}
+
+/// Sweeps once. `jobs` takes the orders to generate, `sends` those to send.
+pub async fn sweep(
+    sql: &impl Sql,
+    jobs: &impl Queue,
+    sends: &impl Queue,
+    clock: &impl Clock,
+    entropy: &impl Entropy,
+) -> Swept {
     let mut swept = Swept::default();
     let now = clock.now();
     let token = LeaseToken::mint(now, entropy);
     // await 1
-    match rows(sql, sweep::claim(&token, now, now.plus(LEASE))).await {
-        Some(rows) if rows.first().is_some_and(|rows| !rows.rows.is_empty()) => {}
+    match rows(sql, shard(), sweep::claim(Duty::Sweep, &token, now, now.plus(LEASE))).await {
+        Some(rows) if sweep::read_claim(&rows) => {}
         Some(_) => return Swept { skipped: true, ..swept },
         None => return Swept { failed: 1, ..swept },
     }
     // await 2
-    match rows(sql, sweep::end_untaken(now)).await {
+    match rows(sql, shard(), sweep::end_untaken(now)).await {
         Some(rows) => swept.untaken = rows.last().map_or(0, |rows| rows.rows.len()),
-        None => swept.failed = swept.failed.saturating_add(1),
+        None => swept.fail(),
     }
-    // await 3
-    let stuck = rows(sql, sweep::stuck_users(now.minus(STUCK_AFTER))).await;
-    let Some(Ok((epoch, users))) = stuck.as_deref().map(sweep::read_stuck_users) else {
-        return Swept {
-            failed: swept.failed.saturating_add(1),
-            ..swept
-        };
-    };
-    for user_id in users {
-        let body = JobMessage::new(epoch, Job::Generate { user_id }).encode();
-        // await 4
-        match queue.send(body, Millis::ZERO).await {
-            Ok(()) => swept.woken = swept.woken.saturating_add(1),
-            Err(_) => swept.failed = swept.failed.saturating_add(1),
-        }
-    }
+    wake(sql, jobs, now, &mut swept).await;
+    put_right(sql, now, &mut swept).await;
+    end_messages(sql, now, &mut swept).await;
+    order_sends(sql, sends, clock.now(), &mut swept).await;
     swept
 }
 
-async fn rows(sql: &impl Sql, batch: Vec<Statement>) -> Option<Vec<Rows>> {
-    match sql.batch(Shard::User(HOME_SHARD), batch).await {
+/// Has unfinished turns looked at again.
+async fn wake(sql: &impl Sql, jobs: &impl Queue, now: Timestamp, swept: &mut Swept) {
+    // await 3
+    let stuck = rows(sql, shard(), sweep::stuck_users(now.minus(STUCK_AFTER))).await;
+    let Some(Ok(stuck)) = stuck.as_deref().map(sweep::read_stuck_users) else {
+        return swept.fail();
+    };
+    let last = stuck.users.last().filter(|_| stuck.more).map(ToString::to_string);
+    for user_id in stuck.users {
+        let body = JobMessage::new(stuck.epoch, Job::Generate { user_id }).encode();
+        // await 4
+        match jobs.send(body, Millis::ZERO).await {
+            Ok(()) => swept.woken = swept.woken.saturating_add(1),
+            Err(_) => swept.fail(),
+        }
+    }
+    leave_mark(sql, Round::Waking, last.as_deref(), swept).await;
+}
+
+async fn leave_mark(sql: &impl Sql, round: Round, place: Option<&str>, swept: &mut Swept) {
+    // await 5
+    if rows(sql, shard(), vec![sweep::keep_place(round, place)])
+        .await
+        .is_none()
+    {
+        swept.fail();
+    }
+}
+
+/// Ends turns that wait for a delivery in vain.
+async fn put_right(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
+    // await 6
+    let stranded = rows(sql, shard(), repair::stranded()).await;
+    let Some(Ok(stranded)) = stranded.as_deref().map(repair::read_stranded) else {
+        return swept.fail();
+    };
+    if !stranded.turns.is_empty() {
+        // await 7
+        match rows(sql, shard(), repair::repair(&stranded.turns, now)).await {
+            Some(rows) => swept.repaired = rows.last().map_or(0, |rows| rows.rows.len()),
+            None => swept.fail(),
+        }
+    }
+    leave_mark(sql, Round::Repair, stranded.place.as_deref(), swept).await;
+}
+
+/// Ends messages that will not be sent any more, and the turns that waited for them.
+async fn end_messages(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
+    // await 8
+    let over = rows(sql, shard(), outbox::over(now, outbox::SWEEP_LIMIT)).await;
+    let Some(Ok(over)) = over.as_deref().map(outbox::read_over) else {
+        return swept.fail();
+    };
+    for some in over.chunks(ENDED_AT_ONCE) {
+        // await 9
+        let ended = rows(sql, shard(), outbox::end(some, Actor::Sweep, now)).await;
+        let Some(Ok(ended)) = ended.as_deref().map(outbox::read_ended) else {
+            swept.fail();
+            continue;
+        };
+        for (_, status) in ended {
+            swept.count(status);
+        }
+    }
+}
+
+/// Orders that what is due is sent, wherever nobody is at it.
+async fn order_sends(sql: &impl Sql, sends: &impl Queue, now: Timestamp, swept: &mut Swept) {
+    // await 10
+    let due = rows(sql, shard(), outbox::due_gateways(now)).await;
+    let Some(Ok((epoch, gateways))) = due.as_deref().map(outbox::read_due_gateways) else {
+        return swept.fail();
+    };
+    for gateway_id in gateways {
+        let body = JobMessage::new(epoch, Job::Deliver { gateway_id }).encode();
+        // await 11
+        match sends.send(body, Millis::ZERO).await {
+            Ok(()) => swept.ordered = swept.ordered.saturating_add(1),
+            Err(_) => swept.fail(),
+        }
+    }
+}
+
+const fn shard() -> Shard {
+    Shard::User(HOME_SHARD)
+}
+
+pub(crate) async fn rows(sql: &impl Sql, shard: Shard, batch: Vec<Statement>) -> Option<Vec<Rows>> {
+    match sql.batch(shard, batch).await {
         Outcome::Committed(rows) => Some(rows),
         Outcome::Refused(_) | Outcome::NotStarted(_) | Outcome::Unknown => None,
     }

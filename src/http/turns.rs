@@ -14,6 +14,7 @@ use domain::turn::event::Event;
 use objects::handover::{self, Acknowledgment, TurnError, TurnView};
 use serde_json::{Value, json};
 use store::db::Db;
+use store::ledger::deliveries::{Attempt, Delivery};
 
 use super::problem::of_db;
 use super::{Call, Handled, Reply};
@@ -106,6 +107,7 @@ fn document(view: &TurnView) -> Value {
         "usage": usage,
         "error": error,
         "events": view.events.iter().enumerate().map(|(at, one)| event(at, one)).collect::<Vec<_>>(),
+        "deliveries": view.deliveries.iter().map(delivery).collect::<Vec<_>>(),
     })
 }
 
@@ -117,5 +119,27 @@ fn event(at: usize, event: &Event) -> Value {
         "actor": event.actor,
         "attempt": event.attempt,
         "metadata": event.metadata,
+    })
+}
+
+fn delivery(one: &Delivery) -> Value {
+    let attempt = |one: &Attempt| {
+        json!({
+            "attempt": one.attempt,
+            "started_at": rfc3339::format(one.started_at),
+            "finished_at": one.finished_at.map(rfc3339::format),
+            "outcome": one.outcome,
+            "error_class": one.error_class,
+            "error_code": one.error_code,
+        })
+    };
+    json!({
+        "outbox_id": one.outbox_id,
+        "channel": one.channel,
+        "kind": if one.notice { "notice" } else { "answer" },
+        "part": one.part,
+        "parts": one.parts,
+        "status": one.status,
+        "attempts": one.attempts.iter().map(attempt).collect::<Vec<_>>(),
     })
 }

@@ -15,5 +15,6 @@ pub mod fetch;
 pub mod log;
 pub mod object_client;
 pub mod queue;
+pub mod rounds;
 pub mod spawn;
 pub mod user_turns;

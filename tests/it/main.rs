@@ -11,3 +11,4 @@ mod outbox;
 mod plans;
 mod simulation;
 mod tidy;
+mod turns;

@@ -15,18 +15,25 @@ const WALKS: &[(&str, &str, &str)] = &[
     ("open_conversation", "sessions", OUTSTANDING),
     ("end_untaken", "t", OPEN_TURNS),
     ("end_untaken_events", "t", OPEN_TURNS),
-    ("stuck_users", "t", OPEN_TURNS),
     ("due_gateways", "g", GATEWAYS),
-    ("funnel", "t", OPEN_TURNS),
-    ("funnel", "m", OPEN_ROWS),
-    ("funnel", "g", GATEWAYS),
+    ("await_delivery", "q", ONE_ROW),
+    ("await_delivery_event", "q", ONE_ROW),
+    ("funnel_unanswered", "s", ONE_ROW),
+    ("funnel_unanswered", "t", OPEN_TURNS),
+    ("funnel_unwritten", "s", ONE_ROW),
+    ("funnel_unwritten", "t", OPEN_TURNS),
+    ("funnel_undelivered", "m", OPEN_ROWS),
+    ("funnel_undelivered", "s", ONE_ROW),
+    ("funnel_quarantined", "m", OPEN_ROWS),
+    ("funnel_broken_gateways", "g", GATEWAYS),
 ];
 
 /// Part of the program that checks foreign keys; it is jumped over while no constraint is violated.
 const OUTSTANDING: &str = "runs only while a foreign key is violated, and none ever is between statements";
-/// The partial index of turns that have not ended.
+/// The partial index of turns that have not ended and wait for no delivery.
 const OPEN_TURNS: &str = "walks only turns that are still open, through their partial index";
-
+/// What a statement gathers for itself.
+const ONE_ROW: &str = "walks through what the statement itself has just gathered";
 /// A partial index of the outbox.
 const OPEN_ROWS: &str = "walks only rows that have not ended, through their partial index";
 /// The gateways.

@@ -5,22 +5,23 @@ use std::rc::Rc;
 
 use domain::guard::Guard;
 use domain::ids::TurnId;
-use domain::keys::{Aad, DataKey};
+use domain::keys::DataKey;
 use domain::model::{Completion, Halt, ModelError, ModelFault, Prompt};
 use domain::ports::{Checkpoint, Clock};
-use domain::time::{Millis, Timestamp};
+use domain::time::Millis;
 use domain::turn::protocol::{AnswerUsage, ChatAnswer, ChatRefusal, Costs, Frame, Handover};
 use domain::turn::{FailureCode, Status};
 use futures::future::{Either, select};
 use store::ledger::failure;
 use store::ledger::read::{self, TurnRecord};
-use store::ledger::run::{self, Answer, Run, Started};
+use store::ledger::run::{self, Run, Started};
 
 use crate::model::Model;
 use crate::ports::Ports;
 use crate::user_turns::accept::{in_progress, unavailable};
-use crate::user_turns::prompt::{open_text, prompt, prompt_text};
-use crate::user_turns::{Listener, UserTurns, message_row};
+use crate::user_turns::deliver::{notice, sendable};
+use crate::user_turns::prompt::{open_text, prompt};
+use crate::user_turns::{Listener, UserTurns};
 use store::db::DbError;
 
 /// An answer ready to be told, from the ledger or fresh.
@@ -60,6 +61,15 @@ enum Ended {
     Db(DbError),
 }
 
+/// A started turn and everything that answering it takes.
+pub(super) struct Generation {
+    pub run: Run,
+    pub started: Started,
+    pub epoch: i64,
+    pub key: DataKey,
+    pub costs: Rc<Cell<Costs>>,
+}
+
 impl<P: Ports> UserTurns<P> {
     /// Runs a started turn to its end and tells the client, if one still waits.
     pub(super) async fn generate(
@@ -70,8 +80,15 @@ impl<P: Ports> UserTurns<P> {
         key: DataKey,
         listener: Option<&Listener>,
     ) {
-        let costs = listener.map(|one| Rc::clone(&one.costs)).unwrap_or_default();
-        let outcome = self.answer(&run, &started, epoch, &key, listener, &costs).await;
+        let work = Generation {
+            run,
+            started,
+            epoch,
+            key,
+            costs: listener.map(|one| Rc::clone(&one.costs)).unwrap_or_default(),
+        };
+        let outcome = self.answer(&work, listener).await;
+        let run = work.run;
         match outcome {
             Ok(answer) => {
                 if let Some(listener) = listener {
@@ -104,39 +121,33 @@ impl<P: Ports> UserTurns<P> {
         }
     }
 
-    async fn answer(
-        &self,
-        run: &Run,
-        started: &Started,
-        epoch: i64,
-        key: &DataKey,
-        listener: Option<&Listener>,
-        costs: &Rc<Cell<Costs>>,
-    ) -> Result<ChatAnswer, Ended> {
+    async fn answer(&self, work: &Generation, listener: Option<&Listener>) -> Result<ChatAnswer, Ended> {
         self.ports.checkpoint().reach("model_call_started").await;
-        let Some(prompt) = prompt(started, key) else {
-            return self.fail(run, epoch, FailureCode::SubjectDeleted, None, costs).await;
+        let Some(prompt) = prompt(&work.started, &work.key) else {
+            return self.fail(work, FailureCode::SubjectDeleted, None).await;
         };
-        match self.call_model(run, epoch, &prompt, listener, costs).await {
+        let replied = self.call_model(work, &prompt, listener).await;
+        match replied.and_then(|completion| sendable(work.started.through.as_ref(), completion)) {
             Ok(completion) => {
                 let generated_at = self.ports.clock().now();
                 self.ports.checkpoint().reach("model_replied").await;
-                let stored = self
-                    .persist(run, epoch, key, &prompt, &completion, generated_at, costs)
-                    .await;
+                let stored = self.persist(work, &prompt, &completion, generated_at).await;
+                // One batch does both, so there is no place between them.
                 self.ports.checkpoint().reach("assistant_stored").await;
+                self.ports.checkpoint().reach("context_written").await;
                 let context_revision = match stored {
                     Ok(revision) => revision,
                     Err(DbError::Refused(Guard::KeyLive)) => {
-                        return self.fail(run, epoch, FailureCode::SubjectDeleted, None, costs).await;
+                        return self.fail(work, FailureCode::SubjectDeleted, None).await;
                     }
                     Err(DbError::Refused(_)) => return Err(self.lost()),
                     Err(error) => return Err(Ended::Db(error)),
                 };
+                self.order_sends(work.started.through.as_ref(), work.epoch).await;
                 Ok(ChatAnswer {
-                    turn_id: run.turn_id.clone(),
-                    conversation_id: started.conversation_id.clone(),
-                    session_id: started.session_id.clone(),
+                    turn_id: work.run.turn_id.clone(),
+                    conversation_id: work.started.conversation_id.clone(),
+                    session_id: work.started.session_id.clone(),
                     context_revision,
                     usage: AnswerUsage {
                         provider: completion.provider.to_owned(),
@@ -158,7 +169,7 @@ impl<P: Ports> UserTurns<P> {
                     | ModelError::Malformed
                     | ModelError::TooLong => FailureCode::GenerationFailed,
                 };
-                self.fail(run, epoch, code, error.fault(), costs).await
+                self.fail(work, code, error.fault()).await
             }
         }
     }
@@ -170,15 +181,20 @@ impl<P: Ports> UserTurns<P> {
 
     async fn fail(
         &self,
-        run: &Run,
-        epoch: i64,
+        work: &Generation,
         code: FailureCode,
         model_fault: Option<ModelFault>,
-        costs: &Rc<Cell<Costs>>,
     ) -> Result<ChatAnswer, Ended> {
-        let batch = failure::fail_run(run, epoch, code, model_fault, self.ports.clock().now());
-        match self.write_end(batch, &run.turn_id, code, costs).await {
-            Ok(()) => Err(Ended::Failed(code)),
+        let (now, through) = (self.ports.clock().now(), work.started.through.as_ref());
+        let notice = notice(through, code);
+        let batch = failure::fail_run(&work.run, work.epoch, code, model_fault, notice, now);
+        match self.write_end(batch, &work.run.turn_id, code, &work.costs).await {
+            Ok(()) => {
+                if notice.is_some() {
+                    self.order_sends(through, work.epoch).await;
+                }
+                Err(Ended::Failed(code))
+            }
             Err(DbError::Refused(_)) => Err(self.lost()),
             Err(error) => Err(Ended::Db(error)),
         }
@@ -186,13 +202,11 @@ impl<P: Ports> UserTurns<P> {
 
     async fn call_model(
         &self,
-        run: &Run,
-        epoch: i64,
+        work: &Generation,
         prompt: &Prompt,
         listener: Option<&Listener>,
-        costs: &Rc<Cell<Costs>>,
     ) -> Result<Completion, ModelError> {
-        let timeout = self.time_for_model(run);
+        let timeout = self.time_for_model(&work.run);
         // Once it could not be put on record, nothing is shown before the end.
         let mut shown = None;
         let mut on_delta = async |text: &str| -> Result<(), Halt> {
@@ -200,7 +214,7 @@ impl<P: Ports> UserTurns<P> {
                 return Ok(());
             };
             if shown.is_none() {
-                shown = Some(self.mark_shown(run, epoch, costs).await?);
+                shown = Some(self.mark_shown(work).await?);
             }
             if shown == Some(true) {
                 listener.send(Frame::Delta { text: text.to_owned() });
@@ -223,71 +237,17 @@ impl<P: Ports> UserTurns<P> {
 
     /// Nothing is shown before it is on record that something may have been. `false`: the database does not take it now,
     /// so the client gets the answer whole.
-    async fn mark_shown(&self, run: &Run, epoch: i64, costs: &Rc<Cell<Costs>>) -> Result<bool, Halt> {
-        let batch = run::mark_shown(run, epoch, self.ports.clock().now());
+    async fn mark_shown(&self, work: &Generation) -> Result<bool, Halt> {
+        let batch = run::mark_shown(&work.run, work.epoch, self.ports.clock().now());
         // Repeating it changes nothing, so a lost reply needs no reading back: the batch is simply sent again.
         let written = self
-            .db(Rc::clone(costs))
+            .db(Rc::clone(&work.costs))
             .write(self.shard(), batch, |_| Ok(()), vec![], |_| Ok(None))
             .await;
         match written {
             Ok(()) => Ok(true),
             Err(DbError::Unavailable | DbError::Overloaded) => Ok(false),
             Err(DbError::Refused(_) | DbError::Conflict | DbError::Defect) => Err(Halt),
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one batch writes all of it")]
-    async fn persist(
-        &self,
-        run: &Run,
-        epoch: i64,
-        key: &DataKey,
-        prompt: &Prompt,
-        completion: &Completion,
-        generated_at: Timestamp,
-        costs: &Rc<Cell<Costs>>,
-    ) -> Result<i64, DbError> {
-        let row = message_row(&run.turn_id, false);
-        let aad = Aad {
-            table: "messages",
-            row: &row,
-            column: "content_sealed",
-        };
-        let text = completion.text.as_bytes();
-        let answer = Answer {
-            content_key: key.id(),
-            content_sealed: key
-                .seal(&aad, text, self.ports.entropy())
-                .map_err(|_| DbError::Defect)?,
-            prompt_hash: key.content_hash(prompt_text(prompt).as_bytes()),
-            response_hash: key.content_hash(text),
-            provider: completion.provider,
-            model: &completion.model,
-            usage: &completion.usage,
-            generated_at,
-        };
-        let resolve = |rows: &[domain::sql::Rows]| {
-            rows.first()
-                .and_then(|rows| rows.first())
-                .map(|row| row.integer("context_revision_write"))
-                .transpose()
-        };
-        loop {
-            let now = self.ports.clock().now();
-            let batch = run::persist(run, epoch, &answer, now);
-            let read_back = vec![run::stored_by_run(run)];
-            let db = self.db(Rc::clone(costs));
-            match db
-                .write(self.shard(), batch, run::revision_written, read_back, resolve)
-                .await
-            {
-                // The answer exists only here: keep trying for as long as the line is ours.
-                Err(DbError::Unavailable | DbError::Overloaded) if now < run.until => {
-                    self.ports.clock().sleep(Millis::new(500)).await;
-                }
-                outcome => return outcome,
-            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! ledger, by the alarm, by the sweep or by the next message.
 
 mod accept;
+mod deliver;
 mod generate;
 mod line;
 mod prompt;

@@ -19,6 +19,7 @@ use store::ledger::run::{self, Run, Started};
 
 use crate::ports::Ports;
 use crate::user_turns::accept::{in_progress, unavailable};
+use crate::user_turns::deliver::notice;
 use crate::user_turns::line::{Waiting, Work};
 use crate::user_turns::{Listener, UserTurns};
 use store::db::DbError;
@@ -275,9 +276,16 @@ impl<P: Ports> UserTurns<P> {
         costs: &Rc<Cell<Costs>>,
     ) -> Result<Step, DbError> {
         let now = self.ports.clock().now();
-        let batch = failure::fail_idle(&self.user, &turn.turn_id, turn.state.status, outlook.epoch, code, now);
-        match self.write_end(batch, &turn.turn_id, code, costs).await {
-            Ok(()) => Ok(Step::Moved),
+        let (id, epoch) = (&turn.turn_id, outlook.epoch);
+        let notice = notice(turn.through.as_ref(), code);
+        let batch = failure::fail_idle(&self.user, id, turn.state.status, epoch, code, notice, now);
+        match self.write_end(batch, id, code, costs).await {
+            Ok(()) => {
+                if notice.is_some() {
+                    self.order_sends(turn.through.as_ref(), epoch).await;
+                }
+                Ok(Step::Moved)
+            }
             Err(DbError::Refused(_)) => Ok(Step::Wait(now.plus(LOOK_AGAIN))),
             Err(error) => Err(error),
         }
@@ -321,7 +329,8 @@ impl<P: Ports> UserTurns<P> {
         let Some((epoch, _)) = self.epoch_and_key() else {
             return self.give_up(&waiting.listener, DbError::Unavailable).await;
         };
-        let batch = failure::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, now);
+        // Nobody waits here for the answer to a channel's message.
+        let batch = failure::fail_idle(&self.user, &turn, Status::Accepted, epoch, code, None, now);
         match self.write_end(batch, &turn, code, &waiting.listener.costs).await {
             Ok(()) => waiting.listener.refuse(ChatRefusal::of_failure(turn, code, false)),
             Err(DbError::Refused(_)) => {

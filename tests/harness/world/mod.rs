@@ -238,7 +238,7 @@ impl World {
         );
         let secrets = Rc::clone(&self.people.secrets);
         let work = async move {
-            if sweep(&sql, &queue, &clock, &rng).await.skipped {
+            if sweep(&sql, &queue, &queue, &clock, &rng).await.skipped {
                 return;
             }
             purge(&sql, clock.now()).await;

@@ -62,9 +62,12 @@ pub struct Desk {
     pub alarm: DeskAlarm,
     pub sends: DeskSends,
     entropy: Rng,
+    pub secrets: Rc<MasterSecrets>,
     tasks: Tasks,
+    ports: DeskPorts,
+    config: TurnConfig,
     object: Rc<UserTurns<DeskPorts>>,
-    user: UserId,
+    pub user: UserId,
     family: FamilyId,
 }
 
@@ -99,8 +102,11 @@ impl Desk {
             line_max: 2,
             ..TurnConfig::default()
         };
-        let object = UserTurns::new(ports, user.clone(), secrets, config);
+        let object = UserTurns::new(ports.clone(), user.clone(), Rc::clone(&secrets), config);
         Self {
+            secrets,
+            ports,
+            config,
             sql,
             clock,
             model,
@@ -159,6 +165,30 @@ impl Desk {
         self.object.receive(command, listener);
         self.work();
         ending(frames)
+    }
+
+    /// The object dies with everything it was at, and a new one comes to life.
+    pub fn restart(&mut self) {
+        self.tasks.0.borrow_mut().clear();
+        self.object = UserTurns::new(
+            self.ports.clone(),
+            self.user.clone(),
+            Rc::clone(&self.secrets),
+            self.config,
+        );
+    }
+
+    /// The object is told to look for unfinished work.
+    pub fn wake(&self) {
+        self.object.wake();
+        self.work();
+    }
+
+    /// The same, up to where it stops.
+    pub fn wake_until_it_stops(&self) {
+        self.object.wake();
+        let first = self.tasks.0.borrow_mut().remove(0);
+        assert!(first.now_or_never().is_none(), "it did not stop");
     }
 
     /// The object's alarm rings.

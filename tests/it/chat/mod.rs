@@ -1,8 +1,8 @@
 //! One user's messages, told as stories: what they cost, what is on record, and what lost replies cannot change.
 
 mod corners;
-mod desk;
-mod ports;
+pub(crate) mod desk;
+pub(crate) mod ports;
 
 use desk::{Desk, Ending, ending};
 use domain::model::ModelError;

@@ -82,6 +82,8 @@ impl Checkpoint for PanicAt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     Well,
+    /// With these words.
+    With(&'static str),
     Fails(ModelError),
     /// Panics, and then answers well.
     PanicsOnce,
@@ -112,6 +114,12 @@ impl Model for DeskModel {
                     model: "desk".to_owned(),
                 })
             }
+            Answers::With(text) => Ok(Completion {
+                text: text.to_owned(),
+                usage: Usage::default(),
+                provider: "scripted",
+                model: "desk".to_owned(),
+            }),
             Answers::Fails(error) => Err(error),
             Answers::PanicsOnce => {
                 self.answers.set(Answers::Well);
@@ -135,6 +143,7 @@ impl Queue for DeskSends {
     }
 }
 
+#[derive(Clone)]
 pub struct DeskPorts {
     pub sql: TestSql,
     pub clock: DeskClock,

@@ -4,6 +4,7 @@
 //! it is refused. The database holds the same rule as guards.
 
 pub mod event;
+pub mod funnel;
 pub mod protocol;
 pub mod recovery;
 

@@ -3,10 +3,11 @@
 use domain::auth::{AuthMethod, Principal, Subject};
 use domain::http::context::{Channel, RequestContext};
 use domain::ids::{
-    AddressId, ConversationId, DataKeyId, FamilyId, GatewayId, LeaseToken, RequestId, SessionId, TokenId, TurnId,
-    UserId,
+    AddressId, ConversationId, DataKeyId, FamilyId, GatewayId, LeaseToken, OutboxId, RequestId, SessionId, TokenId,
+    TurnId, UserId,
 };
 use domain::model::Usage;
+use domain::outbox::template::Template;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 use domain::turn::event::AckType;
@@ -17,7 +18,9 @@ use crate::channels::sender::{Chat, SenderSeen};
 use crate::directory::Sender;
 use crate::ledger::accept::{Acceptance, Arrival, ConversationSeen, Entry, Place, accept, accepted_turn, read_facts};
 use crate::ledger::run::{self, Answer, Run};
-use crate::ledger::{failure, handover, read, sweep};
+use crate::ledger::sweep::{Duty, Round};
+use crate::ledger::{deliveries, failure, funnel, handover, read, repair, sweep};
+use crate::outbox::enqueue::Part;
 
 /// All of them; `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
@@ -29,11 +32,21 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     all.extend(read::object_state(user));
     all.push(read::turn_by_id(user, turn));
     all.push(read::events_of_turn(user, turn));
+    all.push(deliveries::deliveries_of_turn(user, turn));
     all.extend(handover::commit_response(turn, user, now, now));
     all.extend(handover::acknowledge(turn, user, AckType::Rendered, now, now));
-    all.extend(sweep::claim(&LeaseToken::parse("lease_00sample").ok()?, now, now));
+    all.extend(sweep::claim(
+        Duty::Sweep,
+        &LeaseToken::parse("lease_00sample").ok()?,
+        now,
+        now,
+    ));
     all.extend(sweep::end_untaken(now));
     all.extend(sweep::stuck_users(now));
+    all.push(sweep::keep_place(Round::Waking, None));
+    all.extend(repair::stranded());
+    all.extend(repair::repair(std::slice::from_ref(turn), now));
+    all.extend(funnel::counts(now));
     Some(all)
 }
 
@@ -130,6 +143,12 @@ fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
         attempt: 1,
         until: now,
     };
+    let parts = [Part {
+        outbox_id: OutboxId::parse("out_00sample").ok()?,
+        from: 0,
+        to: 1,
+        content_hash: String::new(),
+    }];
     let answer = Answer {
         content_key: &key,
         content_sealed: vec![1],
@@ -139,6 +158,7 @@ fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
         model: "scripted",
         usage: &Usage::default(),
         generated_at: now,
+        parts: Some(&parts),
     };
     let lost = FailureCode::GenerationLost;
     let mut all = run::start(&run, 1, &key, now);
@@ -146,8 +166,23 @@ fn running(context: &RequestContext, now: Timestamp) -> Option<Vec<Statement>> {
     all.extend(run::mark_shown(&run, 1, now));
     all.extend(run::persist(&run, 1, &answer, now));
     all.push(run::stored_by_run(&run));
-    all.extend(failure::fail_run(&run, 1, FailureCode::GenerationFailed, None, now));
-    all.extend(failure::fail_idle(user, turn, Status::Processing, 1, lost, now));
+    all.extend(failure::fail_run(
+        &run,
+        1,
+        FailureCode::GenerationFailed,
+        None,
+        None,
+        now,
+    ));
+    all.extend(failure::fail_idle(
+        user,
+        turn,
+        Status::Processing,
+        1,
+        lost,
+        Some(Template::TurnFailed),
+        now,
+    ));
     Some(all)
 }
 

@@ -3,6 +3,7 @@
 use domain::guard::Guard;
 use domain::ids::{TurnId, UserId};
 use domain::model::ModelFault;
+use domain::outbox::template::Template;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 use domain::turn::event::{Actor, Event, Metadata};
@@ -10,13 +11,17 @@ use domain::turn::{EventType, FailureCode, Status};
 
 use crate::ledger::run::{Run, line_free, run_held};
 use crate::ledger::{append_events, epoch_current};
+use crate::outbox::enqueue;
 
 /// Ends the run's turn in failure and frees the line. Refused by `epoch_current` or `run_held`.
+///
+/// `notice`: the text by which the person hears of it, for a turn that came through a channel.
 pub fn fail_run(
     run: &Run,
     epoch: i64,
     code: FailureCode,
     model_fault: Option<ModelFault>,
+    notice: Option<Template>,
     now: Timestamp,
 ) -> Vec<Statement> {
     let failed = Metadata {
@@ -24,29 +29,33 @@ pub fn fail_run(
         model_fault,
         ..Metadata::default()
     };
-    let events = [
-        Event::new(EventType::GenerationFailed, now, Actor::UserTurns)
-            .attempt(run.attempt)
-            .with(failed),
-        Event::failure(code, now, Actor::UserTurns),
-    ];
-    vec![
-        epoch_current(epoch),
-        run_held(run),
-        append_events(&run.turn_id, &events),
-        end_in_failure(&run.turn_id, code, now),
-        free_line(&run.user_id, &run.turn_id),
-    ]
+    let generation = Event::new(EventType::GenerationFailed, now, Actor::UserTurns)
+        .attempt(run.attempt)
+        .with(failed);
+    let ended = Event::failure(code, now, Actor::UserTurns);
+    let mut batch = vec![epoch_current(epoch), run_held(run)];
+    match notice {
+        None => batch.push(append_events(&run.turn_id, &[generation, ended])),
+        Some(template) => {
+            batch.push(append_events(&run.turn_id, &[generation]));
+            batch.extend(enqueue::notice_of_turn(&run.turn_id, template, Actor::UserTurns, now));
+            batch.push(append_events(&run.turn_id, &[ended]));
+        }
+    }
+    batch.push(end_in_failure(&run.turn_id, code, now));
+    batch.push(free_line(&run.user_id, &run.turn_id));
+    batch
 }
 
 /// Ends a turn that no run holds and that still stands at `status`. Refused by `epoch_current`, `turn_open` or
-/// `line_free`.
+/// `line_free`. `notice` as for [`fail_run`].
 pub fn fail_idle(
     user: &UserId,
     turn: &TurnId,
     status: Status,
     epoch: i64,
     code: FailureCode,
+    notice: Option<Template>,
     now: Timestamp,
 ) -> Vec<Statement> {
     let mut batch = vec![
@@ -60,6 +69,9 @@ SELECT 'turn_open', EXISTS (SELECT 1 FROM turns WHERE turn_id = ?1 AND user_id =
     ];
     if status != Status::Accepted {
         batch.push(line_free(user, now));
+    }
+    if let Some(template) = notice {
+        batch.extend(enqueue::notice_of_turn(turn, template, Actor::UserTurns, now));
     }
     batch.push(append_events(turn, &[Event::failure(code, now, Actor::UserTurns)]));
     batch.push(end_in_failure(turn, code, now));

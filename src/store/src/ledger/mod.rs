@@ -4,10 +4,14 @@
 
 pub mod accept;
 pub mod catalogue;
+pub mod channel;
+pub mod deliveries;
 pub mod failure;
+pub mod funnel;
 pub mod handover;
 pub mod place;
 pub mod read;
+pub mod repair;
 pub mod run;
 pub mod sweep;
 

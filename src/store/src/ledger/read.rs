@@ -8,6 +8,7 @@ use domain::turn::event::{Actor, Event, Metadata};
 use domain::turn::recovery::OpenTurn;
 use domain::turn::{EventType, FailureCode, Status};
 
+use crate::ledger::channel::Through;
 use crate::ledger::run::SealedMessage;
 
 macro_rules! turn_record {
@@ -140,6 +141,8 @@ fn read_event(row: &Row) -> Result<Event, RowError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     pub turn_id: TurnId,
+    /// The channel it came through, if any.
+    pub through: Option<Through>,
     pub state: OpenTurn,
 }
 
@@ -147,7 +150,8 @@ pub struct Unfinished {
 pub fn unfinished(user: &UserId) -> Statement {
     Statement {
         name: "unfinished_turns",
-        sql: "SELECT t.turn_id, t.status, t.model_calls, t.shown, t.accepted_at, t.deadline_at,
+        sql: "SELECT t.turn_id, t.status, t.model_calls, t.shown, t.accepted_at, t.deadline_at, t.origin,
+  t.channel, t.gateway_id,
   CASE WHEN h.running_turn = t.turn_id THEN h.run_until END AS run_until
   FROM turns t JOIN user_heads h ON h.user_id = t.user_id
  WHERE t.user_id = ?1 AND t.terminal_at IS NULL AND t.delivery_status <> 'pending'
@@ -164,6 +168,7 @@ pub fn read_unfinished(rows: &Rows) -> Result<Vec<Unfinished>, RowError> {
         .map(|row| {
             Ok(Unfinished {
                 turn_id: crate::id(row, "turn_id", TurnId::parse)?,
+                through: Through::read(row)?,
                 state: OpenTurn {
                     status: Status::parse(row.text("status")?).ok_or_else(|| crate::wrong("status", "a status"))?,
                     model_calls: row.integer("model_calls")?,

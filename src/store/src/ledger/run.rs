@@ -12,7 +12,9 @@ use domain::turn::event::{Actor, Event, Metadata};
 use domain::turn::recovery::MODEL_CALLS_MAX;
 
 use crate::keys;
+use crate::ledger::channel::{self, Through};
 use crate::ledger::{append_events, epoch_current, safe};
+use crate::outbox::enqueue::{self, Part, Reply};
 
 /// How many earlier messages of the session are read for a prompt.
 pub const HISTORY_MAX: u32 = 40;
@@ -61,7 +63,8 @@ pub fn start(run: &Run, epoch: i64, key: &DataKeyId, now: Timestamp) -> Vec<Stat
   history_watermark = ifnull((SELECT max(m.arrival_no) FROM messages m
     WHERE m.conversation_id = turns.conversation_id AND m.arrival_no < turns.arrival_no), 0)
 WHERE turn_id = ?1
-RETURNING conversation_id, session_id, arrival_no, context_revision_read, locale, timezone",
+RETURNING conversation_id, session_id, arrival_no, context_revision_read, locale, timezone, origin, channel,
+  gateway_id",
             binds: vec![
                 (&run.turn_id).into(),
                 (&run.user_id).into(),
@@ -152,6 +155,8 @@ pub struct Started {
     pub context_revision: i64,
     pub locale: Option<String>,
     pub timezone: Option<String>,
+    /// The channel that the answer goes back through, if it came through one.
+    pub through: Option<Through>,
     /// The session's messages, oldest first, the turn's own message last.
     pub history: Vec<SealedMessage>,
 }
@@ -179,6 +184,7 @@ impl Started {
             context_revision: row.integer("context_revision_read")?,
             locale: row.optional_text("locale")?.map(str::to_owned),
             timezone: row.optional_text("timezone")?.map(str::to_owned),
+            through: Through::read(row)?,
             history,
         })
     }
@@ -197,7 +203,8 @@ pub fn started_run(run: &Run) -> Vec<Statement> {
     vec![
         Statement {
             name: "started_run",
-            sql: "SELECT t.conversation_id, t.session_id, t.context_revision_read, t.locale, t.timezone
+            sql: "SELECT t.conversation_id, t.session_id, t.context_revision_read, t.locale, t.timezone, t.origin, t.channel,
+  t.gateway_id
   FROM turns t JOIN user_heads h ON h.user_id = t.user_id
  WHERE t.turn_id = ?1 AND h.run_token = ?2 AND h.running_turn = t.turn_id",
             binds: vec![(&run.turn_id).into(), (&run.token).into()],
@@ -249,9 +256,12 @@ pub struct Answer<'a> {
     pub usage: &'a Usage,
     /// When the model finished.
     pub generated_at: Timestamp,
+    /// The parts in which it goes out, for a turn that came through a channel.
+    pub parts: Option<&'a [Part]>,
 }
 
-/// Stores the answer and frees the line. The last row set holds `context_revision_write`.
+/// Stores the answer and frees the line; with [`Answer::parts`] it goes into the outbox at once. The last row set holds
+/// `context_revision_write`.
 ///
 /// Refused by `epoch_current`, `key_live` or `run_held`.
 pub fn persist(run: &Run, epoch: i64, answer: &Answer<'_>, now: Timestamp) -> Vec<Statement> {
@@ -267,7 +277,7 @@ pub fn persist(run: &Run, epoch: i64, answer: &Answer<'_>, now: Timestamp) -> Ve
         Event::new(EventType::DurableWriteStarted, now, Actor::UserTurns),
         Event::new(EventType::DurableWriteCompleted, now, Actor::UserTurns),
     ];
-    vec![
+    let mut batch = vec![
         epoch_current(epoch),
         keys::key_live(answer.content_key),
         run_held(run),
@@ -295,7 +305,13 @@ WHERE user_id = ?1",
         },
         append_events(&run.turn_id, &events),
         store_answer(run, answer, now),
-    ]
+    ];
+    if let Some(parts) = answer.parts {
+        let turn_id = &run.turn_id;
+        batch.extend(enqueue::reply_of_turn(&Reply { turn_id, parts, now }));
+        batch.extend(channel::await_delivery(&run.turn_id, now));
+    }
+    batch
 }
 
 fn store_answer(run: &Run, answer: &Answer<'_>, now: Timestamp) -> Statement {

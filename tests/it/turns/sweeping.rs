@@ -1,0 +1,184 @@
+//! What the sweep makes of what nobody works on.
+
+use domain::ids::UserId;
+use domain::time::Millis;
+use queues::message::{Job, JobMessage};
+use queues::sweep::Swept;
+
+use super::counter::{Counter, Provider};
+
+#[test]
+fn an_answer_in_the_outbox_is_never_one_that_nobody_took() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    let swept = counter.sweep_for(15);
+    assert_eq!((swept.untaken, swept.repaired, swept.failed), (0, 0, 0));
+    assert_eq!(swept.ordered, 15, "once a minute, for as long as it waits");
+    assert_eq!(counter.turns(), ["delivery_pending, pending, answered"]);
+}
+
+#[test]
+fn what_could_not_be_sent_for_a_day_expires_with_its_turn() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    counter.desk.pass(Millis::from_mins(24 * 60 - 1));
+    assert_eq!(counter.sweep().expired, 0);
+    let swept = counter.sweep_for(1);
+    assert_eq!((swept.expired, swept.repaired, swept.failed), (1, 0, 0));
+    assert_eq!(counter.turns(), ["terminal_failure delivery_expired, failed, answered"]);
+    assert_eq!(
+        counter.outbox(),
+        ["channel 1/1 expired expired", "notice 1/1 pending"],
+        "silence is not the only sign"
+    );
+    let end = counter.desk.events().split_off(7);
+    assert_eq!(
+        end,
+        ["delivery_terminal_failure", "outbox_enqueued", "turn_terminal_failure"]
+    );
+    let again = counter.sweep_for(1);
+    assert_eq!((again.expired, again.repaired), (0, 0));
+    assert_eq!(counter.outbox().len(), 2);
+}
+
+#[test]
+fn what_may_no_longer_be_sent_is_cancelled_with_its_turn() {
+    let changes = [
+        "UPDATE users SET authorization_revision = 2",
+        "UPDATE users SET status = 'suspended'",
+        "UPDATE channel_addresses SET status = 'disabled'",
+        "DELETE FROM gateway_families",
+    ];
+    for change in changes {
+        let mut counter = Counter::new();
+        counter.answer("key", "hello");
+        counter.desk.sql.execute(change);
+        let swept = counter.sweep_for(1);
+        assert_eq!((swept.cancelled, swept.repaired), (1, 0), "{change}");
+        assert_eq!(counter.outbox()[0], "channel 1/1 cancelled authorization_changed");
+        assert_eq!(
+            counter.turns(),
+            ["terminal_failure delivery_cancelled, failed, answered"],
+            "{change}"
+        );
+        assert_eq!(counter.send(Provider::Takes), 0);
+    }
+}
+
+#[test]
+fn senders_that_keep_dying_are_not_tried_for_ever() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    for _ in 0..4 {
+        assert_eq!(counter.claim().1.len(), 1);
+        counter.desk.pass(Millis::from_mins(2));
+    }
+    assert_eq!(counter.claim().1.len(), 0);
+    let swept = counter.sweep_for(1);
+    assert_eq!((swept.exhausted, swept.repaired), (1, 0));
+    assert_eq!(counter.outbox()[0], "channel 1/1 failed unconfirmed");
+    assert_eq!(counter.turns(), ["terminal_failure delivery_failed, failed, answered"]);
+    let open = "SELECT outbox_id FROM outbound_attempts WHERE finished_at IS NULL";
+    assert_eq!(counter.desk.texts(open, "outbox_id"), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_that_someone_holds_is_left_alone() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    counter
+        .desk
+        .pass(Millis::from_mins(24 * 60 - 1).saturating_add(Millis::from_secs(30)));
+    let (_, rows, _) = counter.claim();
+    assert_eq!(rows.len(), 1);
+    counter.desk.pass(Millis::from_secs(40));
+    let swept = counter.sweep();
+    assert_eq!((swept.expired, swept.ordered), (0, 0));
+    assert_eq!(counter.outbox(), ["channel 1/1 leased"]);
+}
+
+#[test]
+fn a_turn_that_waits_in_vain_is_put_right_and_counted() {
+    let ends = [
+        ("provider_accepted", "terminal_success, accepted, answered"),
+        ("failed", "terminal_failure delivery_failed, failed, answered"),
+        ("expired", "terminal_failure delivery_expired, failed, answered"),
+        ("cancelled", "terminal_failure delivery_cancelled, failed, answered"),
+    ];
+    for (status, ended) in ends {
+        let mut counter = Counter::new();
+        counter.answer("key", "hello");
+        counter.desk.sql.execute(&format!(
+            "UPDATE outbound_messages SET status = '{status}', terminal_at = 1"
+        ));
+        assert_eq!(counter.sweep_for(1).repaired, 1, "{status}");
+        assert_eq!(counter.turns(), [ended]);
+        assert_eq!(counter.sweep_for(1).repaired, 0, "{status}");
+    }
+}
+
+#[test]
+fn sweeps_may_overlap() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    counter.desk.pass(Millis::from_mins(24 * 60));
+    let (first, second) = (counter.sweep(), counter.sweep());
+    assert_eq!(
+        (first.expired, second),
+        (
+            1,
+            Swept {
+                skipped: true,
+                ..Swept::default()
+            }
+        )
+    );
+    counter
+        .desk
+        .sql
+        .execute("UPDATE service_leases SET token = NULL, held_until = NULL");
+    let third = counter.sweep();
+    assert_eq!((third.expired, third.failed), (0, 0));
+    assert_eq!(counter.outbox(), ["channel 1/1 expired expired", "notice 1/1 pending"]);
+    assert_eq!(counter.desk.events().len(), 10);
+}
+
+#[test]
+fn every_stuck_user_has_their_turn_however_many_there_are() {
+    let mut counter = Counter::new();
+    counter.receive("key", "hello");
+    // As many others whose objects cannot be reached, before and behind.
+    counter.desk.sql.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+         INSERT INTO turns SELECT 'turn_00other' || n.i, t.origin, t.request_id, NULL, t.trace_id, NULL,
+           'key' || n.i, t.request_hash, t.family_id, iif(n.i % 2, 'user_00a', 'user_00b') || n.i, t.conversation_id,
+           t.channel, t.gateway_id, NULL, NULL, NULL, NULL, t.visibility_scope, t.subject_user_id,
+           t.created_by_user_id, t.authorization_revision, t.session_id, t.session_authority, 1, 0, 0, NULL,
+           t.status, t.generation_status, t.writeback_status, t.delivery_status, 0, 0, NULL, NULL, NULL, NULL, NULL,
+           NULL, NULL, NULL, t.accepted_at, t.deadline_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+           t.updated_at, t.address_id
+         FROM n, turns t WHERE t.user_id = 'user_00ann';",
+    );
+    let mut woken = std::collections::BTreeMap::<UserId, u32>::new();
+    for _ in 0..3 {
+        counter.desk.pass(Millis::from_mins(1));
+        let swept = counter.sweep();
+        assert_eq!((swept.woken, swept.failed), (200, 0));
+        for body in counter.jobs.0.take() {
+            let Ok(JobMessage {
+                job: Job::Generate { user_id },
+                ..
+            }) = JobMessage::decode(&body)
+            else {
+                panic!("{body}")
+            };
+            *woken.entry(user_id).or_default() += 1;
+        }
+    }
+    assert_eq!(woken.len(), 501, "three sweeps reach every one of 501");
+    assert_eq!(
+        woken.values().filter(|times| **times > 1).count(),
+        99,
+        "and go on from there"
+    );
+}
