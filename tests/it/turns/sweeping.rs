@@ -147,18 +147,7 @@ fn sweeps_may_overlap() {
 fn every_stuck_user_has_their_turn_however_many_there_are() {
     let mut counter = Counter::new();
     counter.receive("key", "hello");
-    // As many others whose objects cannot be reached, before and behind.
-    counter.desk.sql.execute(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-         INSERT INTO turns SELECT 'turn_00other' || n.i, t.origin, t.request_id, NULL, t.trace_id, NULL,
-           'key' || n.i, t.request_hash, t.family_id, iif(n.i % 2, 'user_00a', 'user_00b') || n.i, t.conversation_id,
-           t.channel, t.gateway_id, NULL, NULL, NULL, NULL, t.visibility_scope, t.subject_user_id,
-           t.created_by_user_id, t.authorization_revision, t.session_id, t.session_authority, 1, 0, 0, NULL,
-           t.status, t.generation_status, t.writeback_status, t.delivery_status, 0, 0, NULL, NULL, NULL, NULL, NULL,
-           NULL, NULL, NULL, t.accepted_at, t.deadline_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-           t.updated_at, t.address_id
-         FROM n, turns t WHERE t.user_id = 'user_00ann';",
-    );
+    others(&counter, 500);
     let mut woken = std::collections::BTreeMap::<UserId, u32>::new();
     for _ in 0..3 {
         counter.desk.pass(Millis::from_mins(1));
@@ -181,4 +170,39 @@ fn every_stuck_user_has_their_turn_however_many_there_are() {
         99,
         "and go on from there"
     );
+}
+
+/// As many turns like the one there is, of other people that stand before and behind its own.
+fn others(counter: &Counter, count: u32) {
+    counter.desk.sql.execute(&format!(
+        "CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+         SELECT i FROM n;
+         CREATE TEMP TABLE copies AS SELECT * FROM turns, n;
+         UPDATE copies SET turn_id = 'turn_00other' || i, user_id = iif(i % 2, 'user_00a', 'user_00b') || i,
+           idempotency_key_hash = i;
+         ALTER TABLE copies DROP COLUMN i;
+         INSERT INTO turns SELECT * FROM copies;
+         CREATE TEMP TABLE messages_too AS SELECT * FROM outbound_messages, n;
+         UPDATE messages_too SET turn_id = 'turn_00other' || i, outbox_id = 'out_00other' || i, lane_no = i + 1,
+           idempotency_key = i, user_id = iif(i % 2, 'user_00a', 'user_00b') || i;
+         ALTER TABLE messages_too DROP COLUMN i;
+         INSERT INTO outbound_messages SELECT * FROM messages_too;"
+    ));
+}
+
+#[test]
+fn a_turn_that_waits_in_vain_is_found_behind_any_number_that_do_not() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    others(&counter, 1_200);
+    let settle = "UPDATE outbound_messages SET status = 'provider_accepted', terminal_at = 1
+        WHERE turn_id NOT LIKE 'turn_00other%'";
+    counter.desk.sql.execute(settle);
+    let repaired: Vec<usize> = (0..3)
+        .map(|_| {
+            counter.desk.pass(Millis::from_mins(1));
+            counter.sweep().repaired
+        })
+        .collect();
+    assert_eq!(repaired, [0, 1, 0]);
 }
