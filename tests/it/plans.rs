@@ -73,7 +73,6 @@ const MIXES_OF_SENDS: &[&str] = &[
     "enqueue_reply",
     "enter_lane_of_notice",
     "enter_lane_of_turn",
-    "funnel",
     "keep_lane_of_turn",
     "move_address",
     "next_due",

@@ -47,7 +47,6 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     };
     all.extend(sweep::end(&[over], Actor::Sweep, now));
     all.extend(sweep::due_gateways(now));
-    all.push(sweep::funnel(now));
     all.extend(operate::quarantine(&row, now));
     all.extend(operate::requeue(&row, now, now));
     all.extend(operate::withdraw(&row, now));

@@ -145,7 +145,7 @@ macro_rules! concluded {
         concat!(
             "t.user_id IN ",
             people!(),
-            " AND t.terminal_at IS NULL AND t.status = 'delivery_pending'
+            " AND t.delivery_status = 'pending' AND t.status = 'delivery_pending'
    AND NOT EXISTS (SELECT 1 FROM outbound_messages o WHERE o.turn_id = t.turn_id AND o.origin <> 'notice'
      AND o.terminal_at IS NULL)"
         )

@@ -6,7 +6,7 @@ use domain::outbox::Status;
 use domain::outbox::outcome::ErrorCode;
 use domain::outbox::policy::{Policy, TELEGRAM};
 use domain::sql::{RowError, Rows, Statement};
-use domain::time::{Millis, Timestamp};
+use domain::time::Timestamp;
 use domain::turn::event::Actor;
 use serde::Serialize;
 
@@ -297,54 +297,4 @@ pub fn read_due_gateways(rows: &[Rows]) -> Result<(i64, Vec<GatewayId>), RowErro
         .map(|row| crate::id(row, "gateway_id", GatewayId::parse))
         .collect::<Result<_, _>>()?;
     Ok((epoch, gateways))
-}
-
-/// How much stands too long at each stage from a message to its delivery; each number is counted up to 1,000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Funnel {
-    /// Turns accepted more than 5 minutes ago without an answer or a failure.
-    pub unanswered: i64,
-    /// Turns whose answer was generated more than 2 minutes ago and is not stored.
-    pub unstored: i64,
-    /// Rows made more than 10 minutes ago that have not ended.
-    pub undelivered: i64,
-    /// Rows set aside for an operator.
-    pub quarantined: i64,
-    /// Gateways that wait for a new credential.
-    pub broken_gateways: i64,
-}
-
-/// Counts what is stuck; see [`read_funnel`].
-pub fn funnel(now: Timestamp) -> Statement {
-    Statement {
-        name: "funnel",
-        sql: "SELECT
-  (SELECT count(*) FROM (SELECT 1 FROM turns t WHERE t.terminal_at IS NULL AND t.status IN ('accepted', 'processing')
-     AND t.accepted_at < CAST(?1 AS INTEGER) LIMIT 1000)) AS unanswered,
-  (SELECT count(*) FROM (SELECT 1 FROM turns t WHERE t.terminal_at IS NULL AND t.generation_status = 'completed'
-     AND t.writeback_status NOT IN ('completed', 'deferred') AND t.generation_completed_at < CAST(?2 AS INTEGER)
-     LIMIT 1000)) AS unstored,
-  (SELECT count(*) FROM (SELECT 1 FROM outbound_messages m WHERE m.terminal_at IS NULL AND m.status <> 'quarantined'
-     AND m.created_at < CAST(?3 AS INTEGER) LIMIT 1000)) AS undelivered,
-  (SELECT count(*) FROM (SELECT 1 FROM outbound_messages m WHERE m.terminal_at IS NULL AND m.status = 'quarantined'
-     LIMIT 1000)) AS quarantined,
-  (SELECT count(*) FROM (SELECT 1 FROM gateways g WHERE g.status = 'broken' LIMIT 1000)) AS broken_gateways",
-        binds: vec![
-            now.minus(Millis::from_mins(5)).into(),
-            now.minus(Millis::from_mins(2)).into(),
-            now.minus(Millis::from_mins(10)).into(),
-        ],
-    }
-}
-
-/// Reads the answer of [`funnel`].
-pub fn read_funnel(rows: &Rows) -> Result<Funnel, RowError> {
-    let row = rows.first().ok_or_else(|| wrong("", "the funnel"))?;
-    Ok(Funnel {
-        unanswered: row.integer("unanswered")?,
-        unstored: row.integer("unstored")?,
-        undelivered: row.integer("undelivered")?,
-        quarantined: row.integer("quarantined")?,
-        broken_gateways: row.integer("broken_gateways")?,
-    })
 }
