@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod handover;
+pub mod ingress;
 pub mod model;
 pub mod ports;
 pub mod turnstile;

@@ -4,6 +4,7 @@ mod chat;
 mod conformance;
 mod http;
 mod identity;
+mod ingress;
 mod keys;
 mod manifest;
 mod openapi;
