@@ -72,3 +72,16 @@ fn parts_go_one_after_the_other_and_the_turn_ends_with_the_last() {
         "send_claimed send_attempted provider_accepted send_claimed send_attempted provider_accepted turn_terminal_success"
     );
 }
+
+/// The sender gave the first copy of its batch up for lost and sent it again; the first arrives only then.
+#[test]
+fn a_claim_that_arrives_twice_opens_one_attempt() {
+    let desk = Desk::new();
+    let turn = desk.turn("ann", 1, 1);
+    let token = desk.token();
+    let batch = desk.claim_batch(&token);
+    desk.run(&batch);
+    desk.run(&batch);
+    assert_eq!(desk.attempts("ann1p1"), "1:open");
+    assert_eq!(desk.events(&turn), "send_claimed send_attempted");
+}

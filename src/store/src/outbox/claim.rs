@@ -70,6 +70,21 @@ macro_rules! open_fences {
     };
 }
 
+/// The number of the row `m`'s next attempt.
+macro_rules! next_attempt {
+    () => {
+        "(SELECT ifnull(max(a.attempt_no), 0) FROM outbound_attempts a WHERE a.outbox_id = m.outbox_id) + 1"
+    };
+}
+
+/// The rows `m` that were taken under the token `?1` and have no attempt under it yet.
+macro_rules! newly_taken {
+    () => {
+        "m.lease_token = ?1 AND NOT EXISTS \
+(SELECT 1 FROM outbound_attempts a WHERE a.outbox_id = m.outbox_id AND a.lease_token = ?1)"
+    };
+}
+
 /// Takes what is due, at most `limit` rows of different lanes, and reads it; see [`claimed::read_claimed`]. Two claims
 /// never take the same row. Of the service's own conditions none is a guard: what may not be sent is left where it is.
 pub fn claim(claim: &Claim<'_>) -> Vec<Statement> {
@@ -78,32 +93,38 @@ pub fn claim(claim: &Claim<'_>) -> Vec<Statement> {
         take_due(claim),
         Statement {
             name: "close_lost_attempts",
-            // Only the attempts of those that held these rows before are there yet.
+            // What this token holds already was taken by an earlier copy of this batch, which its sender gave up for lost.
             sql: "UPDATE outbound_attempts SET finished_at = ?2, outcome = 'ambiguous', error_class = 'crash',
   error_code = 'lease_lost'
-WHERE finished_at IS NULL AND outbox_id IN (SELECT m.outbox_id FROM outbound_messages m WHERE m.lease_token = ?1)",
+WHERE finished_at IS NULL AND lease_token <> ?1
+  AND outbox_id IN (SELECT m.outbox_id FROM outbound_messages m WHERE m.lease_token = ?1)",
+            binds: vec![token.into(), claim.now.into()],
+        },
+        Statement {
+            name: "claimed_events",
+            sql: concat!(
+                "INSERT INTO turn_events (turn_id, sequence_no, event_type, event_at, actor, attempt_no, metadata_json)
+SELECT m.turn_id, (SELECT max(e.sequence_no) FROM turn_events e WHERE e.turn_id = m.turn_id)
+       + row_number() OVER (PARTITION BY m.turn_id ORDER BY m.lane_no, s.key),
+       s.value, ?2, 'sender', ",
+                next_attempt!(),
+                ", json_object('part', m.part_no)
+  FROM outbound_messages m JOIN json_each('[\"send_claimed\", \"send_attempted\"]') s
+ WHERE m.turn_id IS NOT NULL AND m.origin <> 'notice' AND ",
+                newly_taken!()
+            ),
             binds: vec![token.into(), claim.now.into()],
         },
         Statement {
             name: "open_attempts",
-            sql: "INSERT INTO outbound_attempts (outbox_id, attempt_no, worker_id, lease_token, started_at)
-SELECT m.outbox_id, (SELECT ifnull(max(a.attempt_no), 0) FROM outbound_attempts a WHERE a.outbox_id = m.outbox_id) + 1,
-       ?2, m.lease_token, ?3
-  FROM outbound_messages m WHERE m.lease_token = ?1",
+            sql: concat!(
+                "INSERT INTO outbound_attempts (outbox_id, attempt_no, worker_id, lease_token, started_at)
+SELECT m.outbox_id, ",
+                next_attempt!(),
+                ", ?2, m.lease_token, ?3 FROM outbound_messages m WHERE ",
+                newly_taken!()
+            ),
             binds: vec![token.into(), claim.owner.into(), claim.now.into()],
-        },
-        Statement {
-            name: "claimed_events",
-            sql:
-                "INSERT INTO turn_events (turn_id, sequence_no, event_type, event_at, actor, attempt_no, metadata_json)
-SELECT m.turn_id, (SELECT max(e.sequence_no) FROM turn_events e WHERE e.turn_id = m.turn_id)
-       + row_number() OVER (PARTITION BY m.turn_id ORDER BY m.lane_no, s.key),
-       s.value, ?2, 'sender',
-       (SELECT max(a.attempt_no) FROM outbound_attempts a WHERE a.outbox_id = m.outbox_id),
-       json_object('part', m.part_no)
-  FROM outbound_messages m JOIN json_each('[\"send_claimed\", \"send_attempted\"]') s
- WHERE m.lease_token = ?1 AND m.turn_id IS NOT NULL AND m.origin <> 'notice'",
-            binds: vec![token.into(), claim.now.into()],
         },
     ];
     batch.extend(keep_pace(claim));
