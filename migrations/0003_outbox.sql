@@ -15,7 +15,7 @@ CREATE INDEX turns_delivering ON turns (user_id, turn_id) WHERE delivery_status 
 
 -- How far a round got that takes on a part of its work each time: the next one goes on behind it.
 ALTER TABLE service_leases ADD COLUMN place TEXT;
-INSERT INTO service_leases (name) VALUES ('funnel'), ('repair');
+INSERT INTO service_leases (name) VALUES ('funnel'), ('repair'), ('orders');
 
 -- Every update a channel delivered, by its provider's own id. A repetition is counted, never handled again.
 CREATE TABLE inbound_dedup (

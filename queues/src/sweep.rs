@@ -34,6 +34,9 @@ const STUCK_AFTER: Millis = Millis::from_secs(30);
 /// Messages that are over and end together.
 const ENDED_AT_ONCE: usize = 50;
 
+/// How often one sweep looks for more messages that are over: after an outage of a day there may be many.
+const LOOKS_MAX: usize = 10;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
@@ -60,6 +63,13 @@ pub struct Swept {
 impl Swept {
     fn fail(&mut self) {
         self.failed = self.failed.saturating_add(1);
+    }
+
+    /// How many messages it ended.
+    const fn ended(&self) -> usize {
+        self.expired
+            .saturating_add(self.cancelled)
+            .saturating_add(self.exhausted)
     }
 
     /// Counts a message that ended.
@@ -157,39 +167,70 @@ async fn put_right(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
 
 /// Ends messages that will not be sent any more, and the turns that waited for them.
 async fn end_messages(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
-    // await 8
-    let over = rows(sql, shard(), outbox::over(now, outbox::SWEEP_LIMIT)).await;
-    let Some(Ok(over)) = over.as_deref().map(outbox::read_over) else {
-        return swept.fail();
-    };
-    for some in over.chunks(ENDED_AT_ONCE) {
-        // await 9
-        let ended = rows(sql, shard(), outbox::end(some, Actor::Sweep, now)).await;
-        let Some(Ok(ended)) = ended.as_deref().map(outbox::read_ended) else {
-            swept.fail();
-            continue;
+    for _ in 0..LOOKS_MAX {
+        // await 8
+        let over = rows(sql, shard(), outbox::over(now, outbox::SWEEP_LIMIT)).await;
+        let Some(Ok(over)) = over.as_deref().map(outbox::read_over) else {
+            return swept.fail();
         };
-        for (_, status) in ended {
-            swept.count(status);
+        let before = (swept.ended(), swept.failed);
+        for some in over.chunks(ENDED_AT_ONCE) {
+            if end_some(sql, some, now, swept).await {
+                continue;
+            }
+            // One that the schema does not let end must not keep the others.
+            for one in some {
+                if !end_some(sql, std::slice::from_ref(one), now, swept).await {
+                    swept.fail();
+                }
+            }
+        }
+        // Nothing left, nothing got done, or the database is not well: the next sweep goes on.
+        if over.len() < limit() || swept.ended() == before.0 || swept.failed > before.1 {
+            return;
         }
     }
+}
+
+/// Ends `some` messages together. False: the database refuses it, and all of them are as they were.
+async fn end_some(sql: &impl Sql, some: &[outbox::Over], now: Timestamp, swept: &mut Swept) -> bool {
+    // await 9
+    let rows = match sql.batch(shard(), outbox::end(some, Actor::Sweep, now)).await {
+        Outcome::Committed(rows) => rows,
+        Outcome::Refused(_) => return false,
+        Outcome::NotStarted(_) | Outcome::Unknown => {
+            swept.fail();
+            return true;
+        }
+    };
+    match outbox::read_ended(&rows) {
+        Ok(ended) => ended.into_iter().for_each(|(_, status)| swept.count(status)),
+        Err(_) => swept.fail(),
+    }
+    true
+}
+
+fn limit() -> usize {
+    usize::try_from(outbox::SWEEP_LIMIT).unwrap_or(usize::MAX)
 }
 
 /// Orders that what is due is sent, wherever nobody is at it.
 async fn order_sends(sql: &impl Sql, sends: &impl Queue, now: Timestamp, swept: &mut Swept) {
     // await 10
     let due = rows(sql, shard(), outbox::due_gateways(now)).await;
-    let Some(Ok((epoch, gateways))) = due.as_deref().map(outbox::read_due_gateways) else {
+    let Some(Ok(due)) = due.as_deref().map(outbox::read_due_gateways) else {
         return swept.fail();
     };
-    for gateway_id in gateways {
-        let body = JobMessage::new(epoch, Job::Deliver { gateway_id }).encode();
+    let last = due.gateways.last().filter(|_| due.more).map(ToString::to_string);
+    for gateway_id in due.gateways {
+        let body = JobMessage::new(due.epoch, Job::Deliver { gateway_id }).encode();
         // await 11
         match sends.send(body, Millis::ZERO).await {
             Ok(()) => swept.ordered = swept.ordered.saturating_add(1),
             Err(_) => swept.fail(),
         }
     }
+    leave_mark(sql, Round::Orders, last.as_deref(), swept).await;
 }
 
 const fn shard() -> Shard {

@@ -182,6 +182,7 @@ fn others(counter: &Counter, count: u32) {
            idempotency_key_hash = i;
          ALTER TABLE copies DROP COLUMN i;
          INSERT INTO turns SELECT * FROM copies;
+         INSERT INTO turn_events SELECT c.turn_id, 1, 'engine_accepted', 0, 'user_turns', NULL, '{{}}' FROM copies c;
          CREATE TEMP TABLE messages_too AS SELECT * FROM outbound_messages, n;
          UPDATE messages_too SET turn_id = 'turn_00other' || i, outbox_id = 'out_00other' || i, lane_no = i + 1,
            idempotency_key = i, user_id = iif(i % 2, 'user_00a', 'user_00b') || i;
@@ -205,4 +206,65 @@ fn a_turn_that_waits_in_vain_is_found_behind_any_number_that_do_not() {
         })
         .collect();
     assert_eq!(repaired, [0, 1, 0]);
+}
+
+#[test]
+fn a_day_of_messages_expires_in_one_sweep() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    others(&counter, 900);
+    counter.desk.pass(Millis::from_mins(24 * 60));
+    let swept = counter.sweep();
+    assert_eq!((swept.expired + swept.cancelled, swept.failed), (901, 0));
+    let open = "SELECT status FROM outbound_messages WHERE terminal_at IS NULL AND origin <> 'notice'";
+    assert_eq!(counter.desk.texts(open, "status"), Vec::<String>::new());
+    let waiting = "SELECT status FROM turns WHERE terminal_at IS NULL";
+    assert_eq!(counter.desk.texts(waiting, "status"), Vec::<String>::new());
+}
+
+#[test]
+fn every_gateway_with_something_due_has_its_turn_however_many_there_are() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    counter.orders();
+    counter.desk.sql.execute(
+        "CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+         SELECT i FROM n;
+         CREATE TEMP TABLE copies AS SELECT * FROM gateways, n;
+         UPDATE copies SET gateway_id = iif(i % 2, 'gateway_00a', 'gateway_00c') || i;
+         ALTER TABLE copies DROP COLUMN i;
+         INSERT INTO gateways SELECT * FROM copies;
+         INSERT INTO gateway_families SELECT gateway_id, 'family_00oak' FROM copies;
+         INSERT INTO channel_addresses SELECT 'address_00' || gateway_id, gateway_id, 'telegram', 'user_00ann',
+           gateway_id, 'key_00ann', x'01', 'active', 0, 0 FROM copies;
+         CREATE TEMP TABLE messages_too AS SELECT m.*, c.gateway_id AS of FROM outbound_messages m, copies c;
+         UPDATE messages_too SET outbox_id = 'out_00' || of, lane = of, idempotency_key = of, gateway_id = of,
+           address_id = 'address_00' || of;
+         ALTER TABLE messages_too DROP COLUMN of;
+         INSERT INTO outbound_messages SELECT * FROM messages_too;",
+    );
+    let mut ordered = std::collections::BTreeMap::<String, u32>::new();
+    for _ in 0..2 {
+        assert_eq!(counter.sweep_for(1).ordered, 200);
+        for body in counter.orders() {
+            *ordered.entry(body).or_default() += 1;
+        }
+    }
+    assert_eq!(ordered.len(), 301, "two sweeps reach every one of 301");
+    assert!(ordered.contains_key(r#"{"v":"2","epoch":1,"kind":"deliver","gateway_id":"gateway_00bot"}"#));
+}
+
+#[test]
+fn a_message_that_cannot_be_ended_keeps_no_other_from_its_end() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    others(&counter, 10);
+    // A turn whose history was damaged takes no further event.
+    counter
+        .desk
+        .sql
+        .execute("DELETE FROM turn_events WHERE turn_id = 'turn_00other7'");
+    counter.desk.pass(Millis::from_mins(24 * 60));
+    let swept = counter.sweep();
+    assert_eq!((swept.expired + swept.cancelled, swept.failed), (10, 1));
 }

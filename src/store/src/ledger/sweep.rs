@@ -52,13 +52,16 @@ pub enum Round {
     Waking,
     /// Over the turns that wait for a delivery.
     Repair,
+    /// Over the gateways of which something is due.
+    Orders,
 }
 
 impl Round {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Waking => "sweep",
             Self::Repair => "repair",
+            Self::Orders => "orders",
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::claim::still_authorized;
 use super::ending::{self, idle};
 use super::enqueue;
+use crate::ledger::sweep::Round;
 use crate::wrong;
 
 /// How many rows or gateways one sweep takes on.
@@ -266,35 +267,73 @@ pub fn read_ended(rows: &[Rows]) -> Result<Vec<(OutboxId, Status)>, RowError> {
     ended.rows.iter().map(read).collect()
 }
 
-/// The open gateways that the service sends for and of which something is due that nobody holds, and the epoch; see
-/// [`read_due_gateways`].
-pub fn due_gateways(now: Timestamp) -> Vec<Statement> {
-    vec![
-        crate::ledger::epoch(),
-        Statement {
-            name: "due_gateways",
-            sql: "SELECT g.gateway_id FROM gateways g
- WHERE g.status = 'active' AND g.channel_token_sealed IS NOT NULL
+/// Gateways `g` that are open, that the service sends for and of which something is due that nobody holds. `?1` is now.
+macro_rules! due {
+    () => {
+        "g.status = 'active' AND g.channel_token_sealed IS NOT NULL
    AND NOT EXISTS (SELECT 1 FROM send_pacing p WHERE p.gateway_id = g.gateway_id AND p.next_at > CAST(?1 AS INTEGER))
    AND EXISTS (SELECT 1 FROM outbound_messages m WHERE m.gateway_id = g.gateway_id AND m.terminal_at IS NULL
      AND m.next_attempt_at <= CAST(?1 AS INTEGER) AND m.expires_at > CAST(?1 AS INTEGER)
-     AND (m.status IN ('pending', 'retry') OR (m.status = 'leased' AND m.lease_expires_at <= CAST(?1 AS INTEGER))))
- LIMIT CAST(?2 AS INTEGER)",
-            binds: vec![now.into(), SWEEP_LIMIT.into()],
+     AND (m.status IN ('pending', 'retry') OR (m.status = 'leased' AND m.lease_expires_at <= CAST(?1 AS INTEGER))))"
+    };
+}
+
+/// The gateways of which something is due that nobody is at, and the epoch; see [`read_due_gateways`]. First those
+/// behind the mark of [`Round::Orders`], then those before it.
+pub fn due_gateways(now: Timestamp) -> Vec<Statement> {
+    let binds = || vec![now.into(), SWEEP_LIMIT.into(), Round::Orders.name().into()];
+    vec![
+        crate::ledger::epoch(),
+        Statement {
+            name: "due_gateways_behind",
+            sql: concat!(
+                "SELECT g.gateway_id FROM gateways g WHERE ",
+                due!(),
+                "
+   AND g.gateway_id > ifnull((SELECT l.place FROM service_leases l WHERE l.name = ?3), '')
+ ORDER BY g.gateway_id LIMIT CAST(?2 AS INTEGER)"
+            ),
+            binds: binds(),
+        },
+        Statement {
+            name: "due_gateways_before",
+            sql: concat!(
+                "SELECT g.gateway_id FROM gateways g WHERE ",
+                due!(),
+                "
+   AND g.gateway_id <= (SELECT l.place FROM service_leases l WHERE l.name = ?3)
+ ORDER BY g.gateway_id LIMIT CAST(?2 AS INTEGER)"
+            ),
+            binds: binds(),
         },
     ]
 }
 
-/// Reads the answer of [`due_gateways`]: the epoch and the gateways.
-pub fn read_due_gateways(rows: &[Rows]) -> Result<(i64, Vec<GatewayId>), RowError> {
-    let [epoch, gateways] = rows else {
-        return Err(wrong("", "two row sets"));
+/// The gateways to be sent for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueGateways {
+    pub epoch: i64,
+    /// At most [`SWEEP_LIMIT`], in the order of the round.
+    pub gateways: Vec<GatewayId>,
+    /// Whether there are more; then the next sweep goes on behind the last one.
+    pub more: bool,
+}
+
+/// Reads the answer of [`due_gateways`].
+pub fn read_due_gateways(rows: &[Rows]) -> Result<DueGateways, RowError> {
+    let [epoch, behind, before] = rows else {
+        return Err(wrong("", "three row sets"));
     };
     let epoch = epoch.first().map_or(Ok(0), |row| row.integer("epoch"))?;
-    let gateways = gateways
+    let limit = usize::try_from(SWEEP_LIMIT).unwrap_or(usize::MAX);
+    let found = behind.rows.len().saturating_add(before.rows.len());
+    let gateways = behind
         .rows
         .iter()
+        .chain(&before.rows)
+        .take(limit)
         .map(|row| crate::id(row, "gateway_id", GatewayId::parse))
         .collect::<Result<_, _>>()?;
-    Ok((epoch, gateways))
+    let more = found >= limit;
+    Ok(DueGateways { epoch, gateways, more })
 }
