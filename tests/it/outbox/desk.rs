@@ -3,18 +3,22 @@
 use std::cell::Cell;
 
 use domain::ids::{AddressId, GatewayId, LeaseToken, OutboxId, TurnId};
+use domain::keys::{MasterVersion, OwnSealed};
 use domain::outbox::SendChannel;
 use domain::outbox::outcome::Outcome;
 use domain::outbox::policy::{OUTSIDE, TELEGRAM};
 use domain::outbox::settlement::{Settlement, settle};
+use domain::outbox::template::Template;
 use domain::ports::Entropy;
-use domain::sql::{Outcome as Batch, Row, Rows, Shard, Statement};
+use domain::sql::{Outcome as Batch, Row, Rows, Shard, Statement, Value};
 use domain::time::{Millis, Timestamp};
+use domain::turn::event::Actor;
 use harness::sqlite::TestSql;
 use store::outbox::claim::{Claim, Claimant, claim};
 use store::outbox::claimed::{Claimed, ClaimedRow, read_claimed};
-use store::outbox::enqueue::{Part, Reply, reply_of_turn};
+use store::outbox::enqueue::{Notice, NoticeTo, Part, Reply, notice, reply_of_turn};
 use store::outbox::settle::{Moved, Outcomes, Settled, Wave, read_settled, settle_wave};
+use store::outbox::sweep::{SWEEP_LIMIT, end, over, read_over};
 
 pub const START: i64 = 1_783_728_000_000;
 pub const BOT: &str = "gateway_00bot";
@@ -123,6 +127,31 @@ impl Desk {
         turn
     }
 
+    /// One more person of the family, "p0", "p1", …, with a chat of their own.
+    pub fn person(&self, number: usize) {
+        self.sql.execute(&format!(
+            "INSERT INTO users (user_id, family_id, role, status, authorization_revision, created_at, updated_at)
+               VALUES ('user_00p{number}', 'family_00a', 'guardian', 'active', 1, 0, 0);
+             INSERT INTO channel_addresses VALUES ('address_00p{number}', 'gateway_00bot', 'telegram',
+               'user_00p{number}', 'hash-p{number}', 'key_00ann', x'a1', 'active', 0, 0);"
+        ));
+    }
+
+    /// What the sweep does to rows that nobody claims.
+    pub fn end_what_is_over(&self) -> usize {
+        let over = read_over(&self.run(&over(self.now(), SWEEP_LIMIT))).unwrap();
+        self.run(&end(&over, Actor::Sweep, self.now()));
+        over.len()
+    }
+
+    /// Why a row did not go out.
+    pub fn error(&self, row: &str) -> String {
+        self.list(&format!(
+            "SELECT last_error_class || ':' || last_error_code AS v FROM outbound_messages
+             WHERE outbox_id = 'out_00{row}'"
+        ))
+    }
+
     pub fn token(&self) -> LeaseToken {
         self.tokens.set(self.tokens.get() + 1);
         LeaseToken::parse(&format!("lease_00t{}", self.tokens.get())).unwrap()
@@ -200,6 +229,42 @@ impl Desk {
         })
     }
 
+    /// A fixed text to a chat that belongs to nobody, once for its key.
+    pub fn notice_to_chat(&self, key: &str) {
+        let sealed = OwnSealed {
+            master_version: MasterVersion::new(1),
+            sealed: vec![0xcc],
+        };
+        self.run(&notice(&Notice {
+            outbox_id: &OutboxId::mint(self.now(), &Even),
+            gateway_id: &GatewayId::parse(BOT).unwrap(),
+            channel: SendChannel::Telegram,
+            template: Template::LinkFirst,
+            idempotency_key: key,
+            to: NoticeTo::Sealed {
+                sealed: &sealed,
+                external_hash: "hash-stranger",
+            },
+            trace_id: "trace",
+            now: self.now(),
+        }));
+    }
+
+    /// All that stands in the tables that sending touches.
+    pub fn everything(&self) -> Vec<Vec<Row>> {
+        let tables = [
+            "outbound_messages",
+            "outbound_attempts",
+            "send_lanes",
+            "send_pacing",
+            "turns",
+            "turn_events",
+            "gateways",
+            "channel_addresses",
+        ];
+        tables.map(|table| self.rows(&format!("SELECT * FROM {table}"))).into()
+    }
+
     pub fn rows(&self, sql: &str) -> Vec<Row> {
         self.sql.query(sql, &[])
     }
@@ -258,4 +323,14 @@ pub fn accepted(id: &str) -> Outcome {
     Outcome::Accepted {
         provider_message_id: id.to_owned(),
     }
+}
+
+/// The statement with NULL wherever it names `token`.
+pub fn with_null(mut statement: Statement, token: &LeaseToken) -> Statement {
+    for bind in &mut statement.binds {
+        if *bind == Value::from(token) {
+            *bind = Value::Null;
+        }
+    }
+    statement
 }

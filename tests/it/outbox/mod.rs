@@ -2,3 +2,7 @@
 
 mod claims;
 mod desk;
+mod destinations;
+mod ends;
+mod fences;
+mod settling;

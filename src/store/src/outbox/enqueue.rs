@@ -1,5 +1,7 @@
 //! Putting messages into the outbox, inside the batch of whatever gives rise to them.
 
+use std::collections::BTreeSet;
+
 use domain::ids::{AddressId, GatewayId, OutboxId, TurnId};
 use domain::keys::OwnSealed;
 use domain::outbox::template::Template;
@@ -116,7 +118,8 @@ pub(super) fn notices_of_failed(turns: &[&TurnId], actor: Actor, now: Timestamp)
 }
 
 fn notices(turns: &[&TurnId], template: Template, failed: bool, actor: Actor, now: Timestamp) -> Vec<Statement> {
-    let turns: Vec<&str> = turns.iter().map(|turn| turn.as_str()).collect();
+    // Several parts of one reply may have ended at once.
+    let turns: BTreeSet<&str> = turns.iter().map(|turn| turn.as_str()).collect();
     let turns = serde_json::to_string(&turns).unwrap_or_else(|_| "[]".to_owned());
     vec![
         Statement {
