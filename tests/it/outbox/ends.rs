@@ -225,9 +225,9 @@ fn a_notice_to_a_chat_is_made_once_for_its_key() {
 fn the_gateways_with_something_due_are_those_the_service_sends_for() {
     let desk = Desk::new();
     let due = || {
-        let (epoch, gateways) = read_due_gateways(&desk.run(&due_gateways(desk.now()))).unwrap();
-        assert_eq!(epoch, 1);
-        gateways.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let due = read_due_gateways(&desk.run(&due_gateways(desk.now()))).unwrap();
+        assert_eq!((due.epoch, due.more), (1, false));
+        due.gateways.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(due(), Vec::<String>::new());
     desk.turn("out", 1, 1);
