@@ -260,3 +260,30 @@ fn turns_of_a_person_go_in_order_whichever_way_they_came() {
     assert_eq!(counter.desk.turns()[2], "persisted");
     assert_eq!(counter.outbox(), ["channel 1/1 pending"; 2]);
 }
+
+#[test]
+fn the_objects_part_of_a_channels_turn_takes_three_round_trips() {
+    let mut counter = Counter::new();
+    counter.answer("known", "hello");
+    counter.receive("key", "hello");
+    let trips = counter.desk.sql.trips();
+    counter.desk.wake();
+    let taken = counter.desk.sql.trips() - trips;
+    println!("a channel's turn in its object: {taken} round trips, the look that finds nothing more included");
+    assert_eq!(taken, 4);
+}
+
+#[test]
+fn an_answer_whose_person_changed_meanwhile_is_never_sent() {
+    let mut counter = Counter::new();
+    counter.receive("key", "hello");
+    counter.desk.sql.execute("UPDATE users SET authorization_revision = 2");
+    counter.desk.wake();
+    assert_eq!(counter.send(Provider::Takes), 0);
+    counter.sweep_for(1);
+    assert_eq!(
+        counter.turns(),
+        ["terminal_failure delivery_cancelled, failed, answered"]
+    );
+    assert_eq!(counter.outbox(), ["channel 1/1 cancelled authorization_changed"]);
+}

@@ -58,7 +58,8 @@ impl Counter {
         self.desk.restart();
         self.desk.sql.execute(
             "UPDATE turns SET origin = 'channel', channel = 'telegram', gateway_id = 'gateway_00bot',
-               address_id = 'address_00ann', deadline_at = accepted_at + 600000 WHERE origin = 'direct'",
+               address_id = 'address_00ann', deadline_at = accepted_at + 600000
+             WHERE origin = 'direct' AND status = 'accepted'",
         );
     }
 

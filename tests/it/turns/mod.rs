@@ -4,5 +4,6 @@
 mod channel;
 mod counter;
 mod funnel;
+mod overlap;
 mod sweeping;
 mod view;
