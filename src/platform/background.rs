@@ -1,12 +1,15 @@
 //! The queue event on the Workers runtime. It never fails as a whole.
 
 use domain::time::Millis;
+use queues::deliver::{self, Sums};
+use queues::inbox::Inbox;
 use queues::jobs::{self, Acked, Disposition};
 use worker::{Env, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
 use super::d1::D1;
 use super::log;
 use super::object_client::WorkerObjects;
+use super::sends::WorkerSends;
 
 /// Answers each message of a batch for itself: one that cannot be read must not take the others with it.
 pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
@@ -18,10 +21,18 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
         .iter()
         .map(|message| message.body().as_string().unwrap_or_default())
         .collect();
-    let dispositions = match D1::bound(env) {
-        Some(database) => jobs::consume(&bodies, &database, &WorkerObjects(env)).await,
+    let queue = batch.queue();
+    let dispositions = match Inbox::of(&queue) {
+        Some(Inbox::Jobs) => run_jobs(&bodies, env).await,
+        Some(Inbox::Sends) => send(&bodies, env).await,
+        Some(Inbox::Dead) => {
+            for _ in &bodies {
+                log::fault("dead_letter", &queue);
+            }
+            vec![Disposition::Ack(Acked::Done); bodies.len()]
+        }
         None => {
-            log::fault("binding_missing", "DB");
+            log::fault("queue_unknown", &queue);
             vec![Disposition::Retry; bodies.len()]
         }
     };
@@ -29,16 +40,41 @@ pub async fn consume(batch: &MessageBatch<String>, env: &Env) {
         match disposition {
             Disposition::Ack(Acked::Done) => message.ack(),
             Disposition::Ack(Acked::Undecodable) => {
-                log::fault("message_undecodable", "a message of the jobs queue was dropped");
+                log::fault("message_undecodable", &queue);
                 message.ack();
             }
             Disposition::Ack(Acked::OldEpoch) => {
-                log::fault("message_of_old_epoch", "a message of the jobs queue was dropped");
+                log::fault("message_of_old_epoch", &queue);
                 message.ack();
             }
             Disposition::Retry => message.retry_with_options(&retry_after(jobs::RETRY_DELAY)),
         }
     }
+}
+
+async fn run_jobs(bodies: &[String], env: &Env) -> Vec<Disposition> {
+    match D1::bound(env) {
+        Some(database) => jobs::consume(bodies, &database, &WorkerObjects(env)).await,
+        None => {
+            log::fault("binding_missing", "DB");
+            vec![Disposition::Retry; bodies.len()]
+        }
+    }
+}
+
+async fn send(bodies: &[String], env: &Env) -> Vec<Disposition> {
+    let ports = match WorkerSends::new(env) {
+        Ok(ports) => ports,
+        Err(missing) => {
+            log::fault("binding_missing", missing);
+            return vec![Disposition::Retry; bodies.len()];
+        }
+    };
+    let (dispositions, sums) = deliver::consume(bodies, &ports).await;
+    if sums != Sums::default() {
+        log::line(&sums);
+    }
+    dispositions
 }
 
 fn retry_after(delay: Millis) -> worker::QueueRetryOptions {

@@ -16,5 +16,6 @@ pub mod log;
 pub mod object_client;
 pub mod queue;
 pub mod rounds;
+pub mod sends;
 pub mod spawn;
 pub mod user_turns;

@@ -2,6 +2,7 @@
 
 mod chat;
 mod conformance;
+mod deliver;
 mod http;
 mod identity;
 mod ingress;

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 
-use domain::ids::{ConversationId, TurnId, UserId};
+use domain::ids::{ConversationId, UserId};
 use domain::keys::{DataKey, KeySubject, MasterSecrets, MasterVersion, OpenError, WrappedKey};
 use domain::ports::{Alarm, Clock, LocalFuture, Spawn};
 use domain::sql::Shard;
@@ -30,6 +30,7 @@ use crate::ports::Ports;
 use crate::turnstile::Turnstile;
 use store::db::Db;
 
+pub(crate) use domain::turn::message_row;
 pub use line::Line;
 pub(crate) use prompt::open_text;
 
@@ -277,10 +278,4 @@ impl<P: Ports> UserTurns<P> {
         let known = state.known.as_ref()?;
         known.conversations.iter().find(is_it).map(|one| one.seen.clone())
     }
-}
-
-/// The row name under which a message is sealed: an answer cannot be passed off as a question.
-pub(crate) fn message_row(turn: &TurnId, from_user: bool) -> String {
-    let role = if from_user { "user" } else { "assistant" };
-    format!("{turn}/{role}")
 }

@@ -10,6 +10,7 @@ pub mod recovery;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::TurnId;
 use crate::names::named;
 
 named! {
@@ -211,6 +212,12 @@ pub fn replay(events: impl IntoIterator<Item = EventType>) -> Result<Option<Stat
     events
         .into_iter()
         .try_fold(None, |at, event| advance(at, event).map(Some))
+}
+
+/// The row name under which a message is sealed: an answer cannot be passed off as a question.
+pub fn message_row(turn: &TurnId, from_user: bool) -> String {
+    let role = if from_user { "user" } else { "assistant" };
+    format!("{turn}/{role}")
 }
 
 #[cfg(test)]
