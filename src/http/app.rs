@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use domain::auth::KeySet;
 use domain::auth::cache::VerifiedTokens;
+use domain::auth::webhook::ShownRight;
 use domain::http::admission::Breaker;
 use domain::ids::TokenId;
 use domain::keys::MasterSecrets;
@@ -25,6 +26,8 @@ use crate::platform::{config, log};
 
 /// How many verified tokens an isolate remembers.
 const TOKENS_MAX: usize = 10_000;
+/// How many webhook secrets an isolate remembers.
+const WEBHOOK_SECRETS_MAX: usize = 1_000;
 /// How many rate limit buckets an isolate keeps of each kind.
 const BUCKETS_MAX: usize = 20_000;
 
@@ -41,6 +44,8 @@ pub struct App {
     pub by_address: Option<RefCell<RateLimiter>>,
     pub by_caller: Option<RefCell<RateLimiter>>,
     pub by_gateway: Option<RefCell<RateLimiter>>,
+    /// The webhook secrets that turned out right.
+    pub webhook_secrets: RefCell<ShownRight>,
     pub breaker: Rc<RefCell<Breaker>>,
     /// When the database was last asked for its schema, and what it said.
     pub schema_seen: Cell<Option<(Timestamp, Option<i64>)>>,
@@ -93,6 +98,7 @@ impl App {
                 .as_str()
                 .replace("jwt_", "instance_"),
             tokens: RefCell::new(VerifiedTokens::new(TOKENS_MAX)),
+            webhook_secrets: RefCell::new(ShownRight::new(WEBHOOK_SECRETS_MAX)),
             breaker: Rc::default(),
             schema_seen: Cell::new(None),
             upstream_keys: UpstreamKeys::default(),

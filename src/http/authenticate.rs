@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
-use domain::auth::{Principal, Subject, token};
-use domain::http::routes::{Auth, Route};
+use domain::auth::{Principal, Subject, token, webhook};
+use domain::http::routes::{Auth, Params, Route};
 use domain::idempotency;
-use domain::ids::UserId;
+use domain::ids::{GatewayId, UserId};
 use domain::problem::{Code, Problem};
 use domain::rate::{RateLimiter, Verdict};
 use domain::settings::Secret;
@@ -17,9 +17,12 @@ use super::request::Arrival;
 /// The longest credential that is looked at, in bytes.
 const CREDENTIAL_MAX: usize = 8 * 1_024;
 
+/// The header in which Telegram shows a webhook's secret.
+const WEBHOOK_SECRET: &str = "x-telegram-bot-api-secret-token";
+
 /// Counts the request against its sender's address. Before any signature is checked, so that a flood of tokens costs
 /// next to nothing; health checks are never limited.
-pub fn limit_address(app: &App, arrival: &Arrival, route: &Route) -> Result<(), Problem> {
+fn limit_address(app: &App, arrival: &Arrival, route: &Route) -> Result<(), Problem> {
     if route.is_health() {
         return Ok(());
     }
@@ -27,6 +30,41 @@ pub fn limit_address(app: &App, arrival: &Arrival, route: &Route) -> Result<(), 
         .source
         .map_or_else(|| "unknown".to_owned(), |source| source.sender());
     limit(app.by_address.as_ref(), &sender, arrival.received_at)
+}
+
+/// The hash of the secret that a webhook's caller shows, on routes that have one. Several header lines arrive as one
+/// text, which is nobody's secret.
+pub fn shown_secret(app: &App, arrival: &Arrival, route: &Route, params: &Params) -> Option<String> {
+    if route.auth != Auth::Webhook {
+        return None;
+    }
+    let gateway = params.get("gateway_id").and_then(|id| GatewayId::parse(id).ok());
+    let secret = arrival
+        .header(WEBHOOK_SECRET)
+        .filter(|secret| secret.len() <= CREDENTIAL_MAX);
+    gateway
+        .zip(secret)
+        .map(|(gateway, secret)| webhook::secret_hash(&app.master, &gateway, &secret))
+}
+
+/// Counts the request against whoever sends it: its address; or, where a webhook's secret was right before, the gateway,
+/// because all of a provider's messages come from a few addresses.
+pub fn limit_sender(
+    app: &App,
+    arrival: &Arrival,
+    route: &Route,
+    params: &Params,
+    shown: Option<&str>,
+) -> Result<(), Problem> {
+    let known = shown.is_some_and(|hash| app.webhook_secrets.borrow().contains(hash));
+    match params.get("gateway_id") {
+        Some(gateway) if known => limit(
+            app.by_gateway.as_ref(),
+            &format!("webhook:{gateway}"),
+            arrival.received_at,
+        ),
+        Some(_) | None => limit_address(app, arrival, route),
+    }
 }
 
 /// Counts a request that a gateway hands in against the person it is from.

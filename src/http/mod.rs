@@ -8,11 +8,13 @@ mod chat;
 mod cors;
 mod health;
 mod jwks;
+mod link;
 mod openapi;
 mod problem;
 mod provision;
 mod reply;
 mod request;
+mod telegram;
 mod turns;
 mod upstream_keys;
 
@@ -102,7 +104,11 @@ async fn handle(call: Call) -> Handled {
         | Endpoint::PutGateway
         | Endpoint::PutUpstream
         | Endpoint::PutAddress
+        | Endpoint::PutSwitch
         | Endpoint::Revoke => provision::run(&call).await,
+        Endpoint::Telegram => telegram::webhook(call).await,
+        Endpoint::LinkChannel => link::link(&call).await,
+        Endpoint::UnlinkChannel => link::unlink(&call).await,
     }
 }
 

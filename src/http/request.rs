@@ -108,6 +108,7 @@ pub struct Call {
     pub body: String,
     principal: Option<Principal>,
     credential: Option<Secret>,
+    shown_secret: Option<String>,
     idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -121,15 +122,16 @@ impl Call {
         params: Params,
         request: Request,
     ) -> Result<Self, Problem> {
-        authenticate::limit_address(&app, arrival, route)?;
+        let shown_secret = authenticate::shown_secret(&app, arrival, route, &params);
+        authenticate::limit_sender(&app, arrival, route, &params, shown_secret.as_deref())?;
         let credential = match route.auth {
-            Auth::Public => None,
+            Auth::Public | Auth::Webhook => None,
             Auth::Exchange | Auth::AccessToken => Some(authenticate::bearer(arrival)?),
         };
         let principal = match (route.auth, &credential) {
             (Auth::AccessToken, Some(token)) => Some(authenticate::principal(&app, token, route, arrival.received_at)?),
             (Auth::AccessToken, None) => return Err(Problem::new(Code::Unauthenticated)),
-            (Auth::Public | Auth::Exchange, _) => None,
+            (Auth::Public | Auth::Exchange | Auth::Webhook, _) => None,
         };
         authenticate::turn_away(&app, route, arrival.received_at)?;
         let idempotency_key = idempotency_key(arrival, route)?;
@@ -160,6 +162,7 @@ impl Call {
             body,
             principal,
             credential,
+            shown_secret,
             idempotency_key,
         })
     }
@@ -175,6 +178,11 @@ impl Call {
             .as_ref()
             .map(Secret::reveal)
             .ok_or(Problem::new(Code::Unauthenticated))
+    }
+
+    /// Keyed hash of the secret that a webhook's caller showed; `None` where none was.
+    pub fn shown_secret(&self) -> Option<&str> {
+        self.shown_secret.as_deref()
     }
 
     /// The idempotency key, on routes that need one.

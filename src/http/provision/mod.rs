@@ -1,4 +1,5 @@
-//! The provisioning routes: operators write the directory, each command once per `Idempotency-Key`.
+//! The provisioning routes: operators write the directory, each command once per `Idempotency-Key`. Other commands with
+//! such a key are run in the same way.
 
 mod people;
 mod revocation;
@@ -7,7 +8,8 @@ mod services;
 use domain::auth::Principal;
 use domain::auth::provisioning::InvalidBody;
 use domain::guard::Guard;
-use domain::http::routes::Endpoint;
+use domain::http::json;
+use domain::http::routes::{BodyRule, Endpoint};
 use domain::idempotency;
 use domain::ids::DataKeyId;
 use domain::keys::{DataKey, KeySubject, WrappedKey};
@@ -30,6 +32,7 @@ pub async fn run(call: &Call) -> Handled {
         Endpoint::PutGateway => services::put_gateway(call).await,
         Endpoint::PutUpstream => services::put_upstream(call).await,
         Endpoint::PutAddress => services::put_address(call).await,
+        Endpoint::PutSwitch => services::put_switch(call).await,
         Endpoint::Revoke => revocation::revoke(call).await,
         Endpoint::RemovedToken
         | Endpoint::ExchangeToken
@@ -40,12 +43,15 @@ pub async fn run(call: &Call) -> Handled {
         | Endpoint::Live
         | Endpoint::Ready
         | Endpoint::Version
-        | Endpoint::OpenApi => Err(Problem::new(Code::NotFound)),
+        | Endpoint::OpenApi
+        | Endpoint::Telegram
+        | Endpoint::LinkChannel
+        | Endpoint::UnlinkChannel => Err(Problem::new(Code::NotFound)),
     }
 }
 
 /// What a command is known by, in owned form.
-struct Request<'a> {
+pub struct Request<'a> {
     call: &'a Call,
     principal: &'a Principal,
     caller: String,
@@ -56,17 +62,31 @@ struct Request<'a> {
 }
 
 /// Either the answer is known already, or the command has to run.
-enum Judged {
+pub enum Judged {
     Answer(Handled),
     /// The rows of the extra statements.
     Run(Vec<Rows>),
 }
 
+/// What is known of a command's key.
+pub enum Looked {
+    /// With the rows of the extra statements.
+    Unused(Vec<Rows>),
+    Replay(StoredResult),
+    Reused,
+}
+
 impl<'a> Request<'a> {
-    fn new(call: &'a Call, shard: Shard) -> Result<Self, Problem> {
-        call.json()?;
+    pub fn new(call: &'a Call, shard: Shard) -> Result<Self, Problem> {
+        let may_be_empty = matches!(call.route.body, BodyRule::OptionalJson { .. });
+        let body = if may_be_empty && call.body.is_empty() {
+            "{}"
+        } else {
+            &call.body
+        };
+        json::parse(body).map_err(|json::MalformedJson| Problem::new(Code::MalformedJson))?;
         let principal = call.principal()?;
-        let request_hash = idempotency::request_hash(&call.app.master, &call.path, &call.body)
+        let request_hash = idempotency::request_hash(&call.app.master, &call.path, body)
             .map_err(|_| Problem::new(Code::MalformedJson))?;
         Ok(Self {
             call,
@@ -79,7 +99,12 @@ impl<'a> Request<'a> {
         })
     }
 
-    fn command(&self) -> Command<'_> {
+    /// Keyed hash of the caller's `Idempotency-Key`.
+    pub fn key_hash(&self) -> &str {
+        &self.key_hash
+    }
+
+    pub fn command(&self) -> Command<'_> {
         let key = KeyUse {
             caller: &self.caller,
             route: &self.route,
@@ -93,8 +118,17 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// [`Self::look_up`], with what the key knows as an answer.
+    pub async fn judge(&self, extra: Vec<Statement>) -> Result<Judged, Problem> {
+        match self.look_up(extra).await? {
+            Looked::Unused(rows) => Ok(Judged::Run(rows)),
+            Looked::Replay(result) => Ok(Judged::Answer(self.answer(result, true))),
+            Looked::Reused => Err(Problem::new(Code::IdempotencyKeyReused)),
+        }
+    }
+
     /// The first batch: whether the token still counts and whether the key was used, before the body is judged.
-    async fn judge(&self, extra: Vec<Statement>) -> Result<Judged, Problem> {
+    pub async fn look_up(&self, extra: Vec<Statement>) -> Result<Looked, Problem> {
         let key = self.command().key;
         let mut batch = vec![token::freshness(self.principal), key.look_up()];
         batch.extend(extra);
@@ -106,14 +140,14 @@ impl<'a> Request<'a> {
             return Err(Problem::new(Code::TokenStale));
         }
         match key.read(&known).map_err(|_| Problem::new(Code::Internal))? {
-            Known::Unused => Ok(Judged::Run(rows.collect())),
-            Known::Replay(result) => Ok(Judged::Answer(self.answer(result, true))),
-            Known::Reused => Err(Problem::new(Code::IdempotencyKeyReused)),
+            Known::Unused => Ok(Looked::Unused(rows.collect())),
+            Known::Replay(result) => Ok(Looked::Replay(result)),
+            Known::Reused => Ok(Looked::Reused),
         }
     }
 
     /// Runs the command. Whatever stands in its way in the database becomes its stored result.
-    async fn run(&self, batch: Vec<Statement>) -> Handled {
+    pub async fn run(&self, batch: Vec<Statement>) -> Handled {
         self.run_or(batch, Code::Conflict).await
     }
 
@@ -137,7 +171,7 @@ impl<'a> Request<'a> {
         self.tell(self.settle(batch).await)
     }
 
-    async fn settle(&self, batch: Vec<Statement>) -> Settled {
+    pub async fn settle(&self, batch: Vec<Statement>) -> Settled {
         settle(
             &self.call.sql,
             &self.call.app.clock,
@@ -148,7 +182,7 @@ impl<'a> Request<'a> {
         .await
     }
 
-    fn tell(&self, settled: Settled) -> Handled {
+    pub fn tell(&self, settled: Settled) -> Handled {
         match settled {
             Settled::Done(result) => self.answer(result, false),
             Settled::Replayed(result) => self.answer(result, true),

@@ -1,16 +1,18 @@
 //! Gateways, upstreams and addresses.
 
-use domain::auth::provisioning::{AddressPut, GatewayPut, UpstreamPut};
+use domain::auth::provisioning::{AddressPut, GatewayPut, SwitchPut, UpstreamPut};
 use domain::auth::upstream::is_idp_name;
 use domain::auth::webhook::secret_hash;
 use domain::ids::{AddressId, GatewayId};
 use domain::keys::{Aad, DataKey, HashLabel, KeySubject};
+use domain::outbox::SendChannel;
 use domain::problem::{Code, Problem};
 use domain::settings::Environment;
 use domain::sql::{Rows, Shard};
 use store::channels::channel_token;
 use store::keys::{KeyRow, live_key_of_user};
-use store::provisioning::{Address, Gateway, Upstream};
+use store::outbox::operate::SwitchScope;
+use store::provisioning::{Address, Gateway, Switch, Upstream};
 
 use super::{Call, Handled, Judged, Request, invalid, path_id};
 
@@ -54,6 +56,25 @@ pub async fn put_upstream(call: &Call) -> Handled {
     request
         .run(Upstream { idp: &idp, put: &put }.batch(&request.command()))
         .await
+}
+
+/// `PUT /internal/switches/{scope}/{target}`: lets sends go on or stops them. The global one's target is `all`.
+pub async fn put_switch(call: &Call) -> Handled {
+    let gateway = GatewayId::parse(call.param("target")?).ok();
+    let scope = match (call.param("scope")?, call.param("target")?) {
+        ("global", "all") => Some(SwitchScope::Global),
+        ("channel", name) => SendChannel::parse(name).map(SwitchScope::Channel),
+        ("gateway", _) => gateway.as_ref().map(SwitchScope::Gateway),
+        _ => None,
+    };
+    let scope = scope.ok_or(Problem::new(Code::NotFound))?;
+    let request = Request::new(call, Shard::Directory)?;
+    if let Judged::Answer(answer) = request.judge(vec![]).await? {
+        return answer;
+    }
+    let SwitchPut { enabled } = SwitchPut::parse(&call.body).map_err(invalid)?;
+    let switch = Switch { scope, enabled };
+    request.run(switch.batch(&request.command())).await
 }
 
 /// `PUT /internal/addresses/{address_id}`

@@ -123,6 +123,14 @@ pub struct AddressPut {
     pub status: AddressStatus,
 }
 
+/// `PUT /internal/switches/{scope}/{target}`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchPut {
+    /// Whether anything is sent.
+    pub enabled: bool,
+}
+
 /// `POST /internal/revocations`: whose tokens count no longer.
 // Every variant has braces, because only then does the reader refuse members that it does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -161,6 +169,12 @@ fn demand(holds: bool, rule: &'static str) -> Result<(), InvalidBody> {
 }
 
 impl FamilyPut {
+    pub fn parse(body: &str) -> Result<Self, InvalidBody> {
+        read(body)
+    }
+}
+
+impl SwitchPut {
     pub fn parse(body: &str) -> Result<Self, InvalidBody> {
         read(body)
     }

@@ -8,9 +8,10 @@ use domain::ports::Entropy;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 
-use super::{Address, Command, Family, Gateway, Identity, NewKey, Revoke, Upstream, User};
+use super::{Address, Command, Family, Gateway, Identity, NewKey, Revoke, Switch, Upstream, User};
 use crate::directory;
 use crate::idempotency::{self, KeyUse};
+use crate::outbox::operate::SwitchScope;
 
 struct Zeros;
 
@@ -147,6 +148,9 @@ fn services(
         external_sealed: vec![1],
     };
     all.extend(address.batch(command));
+    for scope in [SwitchScope::Global, SwitchScope::Gateway(gateway_id)] {
+        all.extend(Switch { scope, enabled: true }.batch(command));
+    }
     all.extend(revocations(command, gateway_id, user_id));
     Some(all)
 }

@@ -11,7 +11,7 @@ mod services;
 pub use catalogue::catalogue;
 pub use people::{Family, Identity, User};
 pub use revocation::Revoke;
-pub use services::{Address, Gateway, Upstream};
+pub use services::{Address, Gateway, Switch, Upstream};
 
 use domain::auth::Principal;
 use domain::keys::{DataKey, WrappedKey};

@@ -8,6 +8,7 @@ use domain::sql::Statement;
 use super::{Command, json_list};
 use crate::idempotency::store_result;
 use crate::keys;
+use crate::outbox::operate::{self, SwitchScope};
 
 /// A gateway to be written.
 pub struct Gateway<'a> {
@@ -119,6 +120,26 @@ ON CONFLICT (idp) DO UPDATE SET issuer = excluded.issuer, audience = excluded.au
             "FROM upstreams WHERE idp = ?7"
         );
         command.batch(vec![put], command.result(result, self.idp))
+    }
+}
+
+/// A switch of sends to be set.
+pub struct Switch<'a> {
+    pub scope: SwitchScope<'a>,
+    pub enabled: bool,
+}
+
+impl Switch<'_> {
+    /// The whole command. Refused by `token_current` or `key_unused`.
+    pub fn batch(&self, command: &Command<'_>) -> Vec<Statement> {
+        let (scope, target) = match self.scope {
+            SwitchScope::Global => ("global", "all"),
+            SwitchScope::Channel(channel) => ("channel", channel.as_str()),
+            SwitchScope::Gateway(gateway) => ("gateway", gateway.as_str()),
+        };
+        let set = operate::set_switch(self.scope, self.enabled, command.key.now);
+        let result = serde_json::json!({ "scope": scope, "target": target, "enabled": self.enabled });
+        command.batch(vec![set], command.key.store(200, &result.to_string()))
     }
 }
 
