@@ -135,7 +135,10 @@ async fn wake(sql: &impl Sql, jobs: &impl Queue, now: Timestamp, swept: &mut Swe
             Err(_) => swept.fail(),
         }
     }
-    leave_mark(sql, Round::Waking, last.as_deref(), swept).await;
+    // Where all were taken on, an older mark may stay: a round goes all the way about, wherever it begins.
+    if last.is_some() {
+        leave_mark(sql, Round::Waking, last.as_deref(), swept).await;
+    }
 }
 
 async fn leave_mark(sql: &impl Sql, round: Round, place: Option<&str>, swept: &mut Swept) {
@@ -230,7 +233,9 @@ async fn order_sends(sql: &impl Sql, sends: &impl Queue, now: Timestamp, swept: 
             Err(_) => swept.fail(),
         }
     }
-    leave_mark(sql, Round::Orders, last.as_deref(), swept).await;
+    if last.is_some() {
+        leave_mark(sql, Round::Orders, last.as_deref(), swept).await;
+    }
 }
 
 const fn shard() -> Shard {
