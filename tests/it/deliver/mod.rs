@@ -2,7 +2,7 @@
 
 mod faults;
 mod fixtures;
-mod office;
+pub(crate) mod office;
 mod outcomes;
 
 use domain::job::{Job, JobMessage};

@@ -70,12 +70,12 @@ impl Checkpoint for StopAt {
 #[derive(Clone)]
 pub struct Ports {
     sql: TestSql,
-    pub(super) clock: SimClock,
+    pub clock: SimClock,
     entropy: Rng,
     http: SimHttp,
     orders: Orders,
     checkpoint: StopAt,
-    pub(super) secrets: Rc<MasterSecrets>,
+    pub secrets: Rc<MasterSecrets>,
     api: Api,
     alerts: Rc<RefCell<Vec<Alert>>>,
 }
@@ -125,7 +125,7 @@ pub struct Office {
     pub answers: Rc<RefCell<VecDeque<Reply>>>,
     pub ports: Ports,
     pub(super) key: DataKey,
-    pub(super) user: UserId,
+    pub user: UserId,
     pub(super) turns: Cell<u32>,
 }
 

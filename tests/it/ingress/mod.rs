@@ -1,7 +1,7 @@
 //! A channel's updates, told as stories: each is handled once, whoever repeats it and whatever breaks.
 
 mod corners;
-mod desk;
+pub(crate) mod desk;
 mod kinds;
 mod links;
 

@@ -7,3 +7,4 @@ mod funnel;
 mod overlap;
 mod sweeping;
 mod view;
+mod whole;
