@@ -74,6 +74,8 @@ export async function startProcess(options, { output, timeoutMs = 60_000 } = {})
     exited,
     query: (sql, binds) => call("query", { sql, binds }),
     cron: (time) => call("cron", { time }),
+    /** Puts messages on the queue of this binding, as the Worker itself would. */
+    send: (binding, bodies) => call("send", { binding, bodies }),
     queue: (name, messages) => call("queue", { name, messages }),
     /** Ends it in good order, and by force after five seconds. */
     async stop() {

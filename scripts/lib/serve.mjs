@@ -72,6 +72,8 @@ try {
 const calls = {
   query: async ({ sql, binds = [] }) => (await runtime.database.prepare(sql).bind(...binds).all()).results,
   cron: async ({ time } = {}) => runtime.runCron(time),
+  send: async ({ binding, bodies }) =>
+    void (await (await runtime.miniflare.getQueueProducer(binding)).sendBatch(bodies.map((body) => ({ body, contentType: "json" })))),
   queue: async ({ name, messages }) => (await runtime.miniflare.getWorker()).queue(name, messages),
 };
 

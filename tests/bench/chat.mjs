@@ -1,16 +1,12 @@
 // Throughput of POST /chat against the baseline: the same database work by a plain Worker. Both keep their state in
 // memory, so that the program is measured and not the disk; runs alternate, so that a slow minute hurts both.
-import { spawn } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { startProcess } from "../../scripts/lib/process.mjs";
+import { demoRequests } from "../../scripts/lib/demo.mjs";
 import { ROOT } from "../../scripts/lib/runtime.mjs";
-import { loadSecrets, secretVars } from "../../scripts/lib/secrets.mjs";
-import { demoRequests, provision } from "../../scripts/lib/demo.mjs";
-import { operatorToken } from "../../scripts/lib/tokens.mjs";
 import { eventually, newUser, request, unique } from "../workerd/harness/hermod.mjs";
+import { newBench, notes } from "./common.mjs";
 import { load, median } from "./load.mjs";
 import { makeRecipe } from "./recipe.mjs";
 
@@ -22,27 +18,12 @@ const { values } = parseArgs({
     "min-ratio": { type: "string", default: "0" },
   },
 });
+const { folder, startHermod, startBaseline, fail } = newBench();
 const [runs, milliseconds, users] = [Number(values.runs), Number(values.seconds) * 1000, Number(values.users)];
 const MESSAGE = JSON.stringify({ message: "What is for dinner on Thursday, and who is cooking?" });
 
-const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "hermod-bench-"));
-const running = [];
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-
-async function startHermod(state, options = {}) {
-  const log = join(folder, "hermod.log");
-  const secrets = loadSecrets(state);
-  const vars = { ENVIRONMENT: "dev", RATE_USER_PER_MIN: "100000000", RATE_GATEWAY_PER_MIN: "100000000", RATE_ADDRESS_PER_MIN: "100000000", ...secretVars(secrets) };
-  const worker = await startProcess({ bundle: join(ROOT, "build"), state, vars, log, ...options }, { output: log });
-  running.push(worker);
-  return { worker, url: worker.url, secrets, put: async (path, body) => provision(worker.url, await operatorToken(secrets), path, body) };
-}
-
 const chat = (hermod, token) =>
   request(hermod.url, "POST", "/chat", { token, key: unique("bench"), body: MESSAGE, headers: { "content-type": "application/json" } });
-
-const notes = (log) =>
-  readFileSync(log, "utf8").split("\n").flatMap((line) => (line.includes('{"d1"') ? [JSON.parse(line.slice(line.indexOf("{"))).d1] : []));
 
 const isAfter = (batch) => batch.statements.some(({ binds }) => JSON.stringify(binds).includes("response_committed"));
 
@@ -54,7 +35,7 @@ async function record(state) {
   const people = [];
   for (let index = 0; index < users; index += 1) people.push(await newUser(hermod, `bench${index}`));
   const turn = async (person) => {
-    const before = existsSync(log) ? notes(log).length : 0;
+    const before = notes(log).length;
     const answer = await chat(hermod, person.token);
     if (answer.status !== 200) throw new Error(`POST /chat answered ${answer.status}: ${answer.text}`);
     // What runs after the answer is part of the turn; it ends with the record that the answer was taken.
@@ -75,19 +56,6 @@ async function record(state) {
   return { people, recipe: makeRecipe(recordings, critical) };
 }
 
-async function startBaseline(state, recipe) {
-  const file = join(folder, "recipe.json");
-  writeFileSync(file, JSON.stringify(recipe));
-  const child = spawn(process.execPath, [join(ROOT, "tests/bench/baseline-server.mjs"), JSON.stringify({ state, recipe: file })], {
-    detached: true, stdio: ["ignore", "inherit", "inherit", "ipc"],
-  });
-  const url = await new Promise((resolve, reject) => {
-    child.once("message", (message) => resolve(message.url));
-    child.once("exit", (code) => reject(new Error(`the baseline ended with ${code}`)));
-  });
-  return { url, stop: () => new Promise((resolve) => (child.once("exit", resolve), child.kill("SIGTERM"))) };
-}
-
 const report = (name, result) =>
   console.log(`${name.padEnd(9)} ${result.perSecond.toFixed(0).padStart(5)} requests/s, p50 ${result.p50.toFixed(1)} ms, p99 ${result.p99.toFixed(1)} ms, statuses ${JSON.stringify(result.statuses)}`);
 
@@ -100,7 +68,7 @@ async function main() {
   console.log(`one turn: ${recipe.batches.length} batches (${recipe.critical} before the answer), ${statements} statements`);
 
   const hermod = await startHermod(state);
-  const baseline = await startBaseline(join(folder, "baseline"), recipe);
+  const baseline = await startBaseline({ worker: "baseline.mjs", state: join(folder, "baseline"), recipe });
   const ofHermod = people.map(({ token }) => () => ({
     authorization: `Bearer ${token}`, "content-type": "application/json", "idempotency-key": `"${unique("load")}"`,
   }));
@@ -135,9 +103,5 @@ async function main() {
   }
 }
 
-await main().catch((error) => {
-  console.error(error);
-  if (existsSync(join(folder, "hermod.log"))) console.error(readFileSync(join(folder, "hermod.log"), "utf8").split("\n").slice(-8).join("\n"));
-  process.exitCode = 1;
-});
+await main().catch(fail);
 process.exit();
