@@ -41,7 +41,7 @@ export function demoRequests(secrets) {
   requests.push([`/internal/gateways/${GATEWAY_ID}`, {
     scopes: ["chat", "turns:read", "turns:ack"], channels: ["telegram"],
     families: Object.values(USERS).map((user) => user.family_id), production: false,
-    assertion_jwk: secrets.gateway.public_jwk, webhook_secret: secrets.webhook_secret, status: "active",
+    assertion_jwk: secrets.gateway.public_jwk, webhook_secret: secrets.webhook_secret, bot_token: secrets.bot_token, status: "active",
   }]);
   for (const [name, { user_id, external_id }] of Object.entries(USERS)) {
     requests.push([`/internal/addresses/address_00${name}`, {

@@ -32,7 +32,7 @@ const words = (...values) => values.filter((value) => value !== null && value !=
 
 function eventLine({ event_type, event_at, actor, attempt_no, metadata_json }) {
   const metadata = metadata_json === "{}" ? "" : metadata_json;
-  return `  ${words(clock(event_at), event_type.padEnd(26), actor.padEnd(8), attempt_no && `attempt ${attempt_no}`, metadata)}`.trimEnd();
+  return `  ${words(clock(event_at), event_type.padEnd(26), actor.padEnd(10), attempt_no && `attempt ${attempt_no}`, metadata)}`.trimEnd();
 }
 
 function rowLine(row) {

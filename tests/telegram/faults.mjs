@@ -65,7 +65,8 @@ export class Faults {
     this.scripted.push({ chat_id, bot, text, left: times, ...fault });
   }
 
-  /** Of all calls, `rate` (0 to 1) meet one of `faults`. The same seed, chat and number of the call meet the same. */
+  /** Of all calls, `rate` (0 to 1) meet one of `faults`. The same seed, gateway, chat and number of the call
+   * meet the same. */
   rates({ seed = 1, rate, faults }) {
     for (const fault of faults) behaviour({ fault });
     this.rate = rate > 0 ? { seed, rate, faults } : undefined;
@@ -85,7 +86,7 @@ export class Faults {
       return behaviour(entry);
     }
     if (!this.rate) return undefined;
-    const lane = `${bot.token}/${chatId}`;
+    const lane = `${bot.gateway}/${chatId}`;
     const nth = (this.counts.get(lane) ?? 0) + 1;
     this.counts.set(lane, nth);
     const { seed, rate, faults } = this.rate;

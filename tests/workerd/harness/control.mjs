@@ -30,7 +30,8 @@ export async function startControl() {
   const reached = [];
 
   async function outbound(request, reply) {
-    const url = request.headers["x-hermod-url"];
+    // A Worker whose requests go out directly finds its model under /model.
+    const url = request.headers["x-hermod-url"] ?? request.url.replace(/^\/model/, "https://model.example");
     const call = { method: request.method, url, headers: request.headers, body: await readBody(request) };
     calls.push(call);
     const handler = routes.get(url) ?? routes.get(new URL(url).origin);
@@ -72,6 +73,8 @@ export async function startControl() {
   return {
     checkpointUrl: `${base}/checkpoint`,
     outboundUrl: `${base}/outbound`,
+    /** MODEL_BASE_URL of a Worker whose requests go out directly. */
+    modelUrl: `${base}/model/v1`,
     calls,
     stray,
     reached,

@@ -24,10 +24,11 @@ let counter = 0;
 export const unique = (prefix) => `${prefix}-${process.pid}-${(counter += 1)}`;
 
 /**
- * Starts a Hermod with the demo people. Options: vars, bundle (`shipped` or `probes`), wrapper (see runtime.mjs),
- * demo: false for an empty directory.
+ * Starts a Hermod with the demo people. Options: vars (or a function of the control server that gives them), bundle
+ * (`shipped` or `probes`), wrapper (see runtime.mjs), demo: false for an empty directory, direct: its outbound requests
+ * go to where they say, not to the control server.
  */
-export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo = true } = {}) {
+export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo = true, direct = false } = {}) {
   const state = newState();
   const log = join(state, "hermod.log");
   const secrets = loadSecrets(state);
@@ -36,9 +37,9 @@ export async function startHermod({ vars = {}, bundle = "shipped", wrapper, demo
     startProcess(
       {
         bundle: BUNDLES[bundle], state, log, wrapper,
-        vars: { ...TEST_VARS, ...secretVars(secrets), ...vars },
+        vars: { ...TEST_VARS, ...secretVars(secrets), ...(typeof vars === "function" ? vars(control) : vars) },
         checkpointUrl: control.checkpointUrl,
-        outboundUrl: control.outboundUrl,
+        outboundUrl: direct ? undefined : control.outboundUrl,
       },
       { output: log },
     );

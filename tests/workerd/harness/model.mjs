@@ -24,7 +24,7 @@ async function* answer(text, pause) {
 /**
  * Serves the model on the control server. Every call gets an answer of its own, `answer N to QUESTION`. `calls` holds
  * the questions in order. `behave(f)` decides about a call by its question: `f(question)` may give {status}, {hold},
- * {stall} (a promise to wait for in the middle), or nothing for a plain answer.
+ * {stall} (a promise to wait for in the middle), {text} (what it answers), or nothing for a plain answer.
  */
 export function serveModel(control) {
   const calls = [];
@@ -33,8 +33,8 @@ export function serveModel(control) {
     const { messages } = JSON.parse(body);
     const question = messages.at(-1).content;
     calls.push(question);
-    const text = `answer ${calls.length} to ${question}`;
-    const { status = 200, headers = {}, hold, stall } = behaviour(question) ?? {};
+    const plain = `answer ${calls.length} to ${question}`;
+    const { status = 200, headers = {}, hold, stall, text = plain } = behaviour(question) ?? {};
     if (hold) await hold;
     if (status !== 200) return { status, headers, body: { error: { message: "synthetic" } } };
     return { headers: { "content-type": "text/event-stream" }, body: answer(text, stall) };
