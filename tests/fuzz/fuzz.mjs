@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { connect } from "node:net";
 import { parseArgs } from "node:util";
 import { ROOT } from "../../scripts/lib/runtime.mjs";
+import { message, privateChat, text as words } from "../telegram/updates.mjs";
 import { startHermod, unique } from "../workerd/harness/hermod.mjs";
 import { damage, generator } from "./mutate.mjs";
 
@@ -25,6 +26,7 @@ const TOKEN_LIFE_MS = 8 * 60_000;
 const hermod = await startHermod({ vars: { MODEL_DEADLINE_MS: "5000" } });
 let tokens;
 let mintedAt = 0;
+let updates = 0;
 async function freshTokens() {
   if (Date.now() - mintedAt > TOKEN_LIFE_MS) {
     mintedAt = Date.now();
@@ -60,6 +62,12 @@ async function goodRequests(turnId) {
     json("PUT", "/internal/addresses/address_00fuzz", operator, {
       gateway_id: "gateway_00demo", channel: "telegram", user_id: "user_00demo", external_id: "fuzz-sender", status: "active",
     }),
+    json("PUT", "/internal/switches/channel/telegram", operator, { enabled: true }),
+    json("POST", "/channels/telegram/link", user, {}),
+    {
+      ...json("POST", "/telegram/gateway_00demo", user, { update_id: (updates += 1), message: message(privateChat(50001), words("hello")) }),
+      headers: { "content-type": "application/json", "x-telegram-bot-api-secret-token": hermod.secrets.webhook_secret },
+    },
     json("POST", "/internal/revocations", operator, { scope: "user", user_id: "user_00fuzz" }),
     get("/health/ready"), get("/health/version"), get("/token"), get("/.well-known/jwks.json"), get("/openapi.json"),
   ];

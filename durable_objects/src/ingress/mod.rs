@@ -193,10 +193,11 @@ impl<S: Sql, C: Clock, E: Entropy, K: Checkpoint> Webhook<'_, S, C, E, K> {
     ) -> Result<Taken, Refused> {
         let count = dedup::count_again(delivery.gateway_id, &incoming.ingress_hash, &incoming.payload_hash, now);
         let shard = delivery.gateway_id.shard();
+        let seen = vec![dedup::seen(delivery.gateway_id, &incoming.ingress_hash)];
         // await 3. Whether a lost batch was counted nobody can tell; it is not counted twice.
         let counted = self
             .db(&costs)
-            .write(shard, vec![count], |_| Ok(()), vec![], |_| Ok(Some(())))
+            .write(shard, vec![count], |_| Ok(()), seen, |_| Ok(Some(())))
             .await;
         if payload_hash != incoming.payload_hash {
             return Err(Refused::Conflict);

@@ -1,8 +1,10 @@
-// An entry module around the bundle whose database can be told to be overloaded. GET /test/database?overloaded=1 turns
-// it on, ?overloaded=0 off; both answer how many batches reached the database since the last such request.
+// An entry module around the bundle whose database can be told to be overloaded or away. GET
+// /test/database?overloaded=1 or ?lost=1 turns it on, anything else off; each answers how many batches reached the
+// database since the last such request.
 import * as bundle from "./index.js";
 
 let overloaded = false;
+let lost = false;
 let batches = 0;
 const wrapped = new WeakMap();
 
@@ -12,6 +14,7 @@ const database = (original) =>
       if (name === "batch") {
         return async (statements) => {
           batches += 1;
+          if (lost) throw new Error("D1_ERROR: Network connection lost.");
           if (overloaded) throw new Error("D1_ERROR: D1 DB is overloaded. Too many requests queued.");
           return target.batch(statements);
         };
@@ -39,6 +42,7 @@ class Edge extends around(bundle.default) {
     const url = new URL(request.url);
     if (url.pathname !== "/test/database") return super.fetch(request);
     overloaded = url.searchParams.get("overloaded") === "1";
+    lost = url.searchParams.get("lost") === "1";
     const seen = batches;
     batches = 0;
     return Response.json({ batches: seen });
