@@ -70,3 +70,41 @@ test("the other routes", async () => {
   await measure("PUT /internal/families/{family_id}", () =>
     hermod.request("PUT", "/internal/families/family_00cost", { token: operator, key: unique("k"), json: { status: "active" } }));
 });
+
+test("a wave of sends", async () => {
+  const { gateway_id, family_id, chats } = { gateway_id: "gateway_00waves", family_id: "family_00waves", chats: [71, 72, 73] };
+  await hermod.put(`/internal/families/${family_id}`, { status: "active" });
+  await hermod.put(`/internal/gateways/${gateway_id}`, {
+    scopes: ["chat"], channels: ["telegram"], families: [family_id], production: false, status: "active",
+    assertion_jwk: hermod.secrets.gateway.public_jwk, webhook_secret: "synthetic-webhook-secret", bot_token: "77:synthetic-token",
+  });
+  for (const chat of chats) {
+    await hermod.put(`/internal/users/user_00waves${chat}`, { family_id, role: "guardian", status: "active" });
+    await hermod.put(`/internal/addresses/address_00waves${chat}`, {
+      gateway_id, channel: "telegram", user_id: `user_00waves${chat}`, external_id: String(chat), status: "active",
+    });
+  }
+  hermod.control.route("https://api.telegram.org", () => ({ body: { ok: true, result: { message_id: 5 } } }));
+  // The answers wait until all are there, so that they make one wave.
+  await hermod.query("INSERT INTO send_switches VALUES ('gateway', ?1, 0, 0)", gateway_id);
+  for (const id of chats) {
+    const message = { message_id: 1, date: 1_783_728_000, text: "hello", chat: { id, type: "private" }, from: { id, is_bot: false, first_name: "Synthetic" } };
+    const headers = { "x-telegram-bot-api-secret-token": "synthetic-webhook-secret" };
+    const answer = await hermod.request("POST", `/telegram/${gateway_id}`, { headers, json: { update_id: id, message } });
+    assert.equal(answer.status, 200, answer.text);
+  }
+  const rows = (status) => hermod.query("SELECT status FROM outbound_messages WHERE gateway_id = ?1 AND status = ?2", gateway_id, status);
+  await eventually(async () => (await rows("pending")).length === chats.length, { what: "an answer for each chat" });
+  // So that no order of these answers is still on its way.
+  await sleep(2500);
+  await hermod.query("DELETE FROM send_switches");
+
+  const start = batches().length;
+  await hermod.worker.send("SENDS", [JSON.stringify({ v: "2", epoch: 1, kind: "deliver", gateway_id })]);
+  await eventually(async () => (await rows("provider_accepted")).length === chats.length, { what: "every answer sent" });
+  await sleep(400);
+  const all = batches().slice(start);
+  const written = all.reduce((total, batch) => total + batch.rows_written, 0);
+  console.log(`    a wave of ${chats.length} sends: ${all.length} round trips, ${written} rows written`);
+  assert.equal(all.length, 2, "one claim and one settling");
+});

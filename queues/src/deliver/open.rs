@@ -14,10 +14,10 @@ pub enum Unopened {
     Broken,
 }
 
-/// The words of a row.
-pub fn words(row: &ClaimedRow, secrets: &MasterSecrets) -> Result<String, Unopened> {
+/// The words of a row, and the person's key that sealed them, if a person's did.
+pub fn words(row: &ClaimedRow, secrets: &MasterSecrets) -> Result<(String, Option<DataKey>), Unopened> {
     match &row.content {
-        Content::Template(template) => Ok(template.text().to_owned()),
+        Content::Template(template) => Ok((template.text().to_owned(), None)),
         Content::Message {
             turn_id,
             from,
@@ -31,19 +31,24 @@ pub fn words(row: &ClaimedRow, secrets: &MasterSecrets) -> Result<String, Unopen
                 row: &message,
                 column: "content_sealed",
             };
-            let (key, answer) = open(row, sealed.as_ref(), &place, secrets)?;
+            let (key, answer) = open(row, sealed.as_ref(), &place, None, secrets)?;
             let part = answer.get(*from..*to).ok_or(Unopened::Broken)?;
             // The range is not sealed: only the very part that was committed is sent.
             if content_hash.as_deref() != Some(key.content_hash(part.as_bytes()).as_str()) {
                 return Err(Unopened::Broken);
             }
-            Ok(part.to_owned())
+            Ok((part.to_owned(), Some(key)))
         }
     }
 }
 
-/// The provider's id of the chat that a row goes to, and the person's key that sealed it, if a person's did.
-pub fn destination(row: &ClaimedRow, secrets: &MasterSecrets) -> Result<(String, Option<DataKey>), Unopened> {
+/// The provider's id of the chat that a row goes to, and the person's key that sealed it, if a person's did. `known`: a
+/// key that is unwrapped already, most likely the same.
+pub fn destination(
+    row: &ClaimedRow,
+    known: Option<&DataKey>,
+    secrets: &MasterSecrets,
+) -> Result<(String, Option<DataKey>), Unopened> {
     match &row.to {
         Destination::Address { address_id, sealed } => {
             let place = Aad {
@@ -51,7 +56,7 @@ pub fn destination(row: &ClaimedRow, secrets: &MasterSecrets) -> Result<(String,
                 row: address_id.as_str(),
                 column: "external_sealed",
             };
-            let (key, chat) = open(row, sealed.as_ref(), &place, secrets)?;
+            let (key, chat) = open(row, sealed.as_ref(), &place, known, secrets)?;
             Ok((chat, Some(key)))
         }
         Destination::Chat(own) => {
@@ -80,12 +85,17 @@ fn open(
     row: &ClaimedRow,
     sealed: Option<&SealedUnder>,
     place: &Aad<'_>,
+    known: Option<&DataKey>,
     secrets: &MasterSecrets,
 ) -> Result<(DataKey, String), Unopened> {
     let sealed = sealed.ok_or(Unopened::Gone)?;
     let user_id: UserId = row.user_id.clone().ok_or(Unopened::Broken)?;
-    let key = sealed.key.unwrap_for(&KeySubject::User(user_id), secrets);
-    let key = key.map_err(|_| Unopened::Broken)?;
+    let subject = KeySubject::User(user_id);
+    let same = known.filter(|key| *key.id() == sealed.key.key_id && *key.subject() == subject);
+    let key = match same {
+        Some(key) => key.clone(),
+        None => sealed.key.unwrap_for(&subject, secrets).map_err(|_| Unopened::Broken)?,
+    };
     let bytes = key.open(place, &sealed.sealed).map_err(|_| Unopened::Broken)?;
     let text = String::from_utf8(bytes).map_err(|_| Unopened::Broken)?;
     Ok((key, text))

@@ -174,8 +174,8 @@ fn prepare<P: SendPorts>(
             code: ErrorCode::ContentUnreadable,
         }
     };
-    let text = open::words(row, ports.secrets()).map_err(unopened)?;
-    let (chat_id, _) = open::destination(row, ports.secrets()).map_err(unopened)?;
+    let (text, key) = open::words(row, ports.secrets()).map_err(unopened)?;
+    let (chat_id, _) = open::destination(row, key.as_ref(), ports.secrets()).map_err(unopened)?;
     let message = Message {
         token,
         chat_id: &chat_id,
@@ -231,7 +231,7 @@ fn alert<P: SendPorts>(tried: &[Tried<'_>], ports: &P) {
 /// The new destination, sealed for where the old one stands.
 fn moved<P: SendPorts>(gateway_id: &GatewayId, row: &ClaimedRow, to: &str, ports: &P) -> Option<Moved> {
     let secrets = ports.secrets();
-    match (&row.to, open::destination(row, secrets)) {
+    match (&row.to, open::destination(row, None, secrets)) {
         (Destination::Address { address_id, .. }, Ok((_, Some(key)))) => {
             let place = Aad {
                 table: "channel_addresses",
