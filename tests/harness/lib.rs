@@ -1,11 +1,14 @@
 //! Native stand-ins for everything around the service, and the simulated world built from them.
 
 pub mod alarm;
+pub mod channels;
 pub mod executor;
 pub mod http;
+pub mod kinds;
 pub mod network;
 pub mod queue;
 pub mod rng;
+pub mod shrink;
 pub mod sqlite;
 pub mod world;
 

@@ -1,21 +1,21 @@
-//! `sim --seeds N --from S [--drop-guard LABEL] [--shrink] [--quiet]`: lives worlds through and says what it found.
-//! `sim --soak [--seeds N] [--from S]`: finds, for each guard, a world that breaks a rule without it.
+//! `sim [--world NAME] --seeds N --from S [--drop LABEL] [--shrink] [--quiet]`: lives worlds through and says what it
+//! found. `sim --soak [--world NAME] [--seeds N] [--from S]`: finds, for each condition of the database, a world that
+//! breaks a rule without it.
 
 use std::process::ExitCode;
 
-use domain::guard::Guard;
-use harness::world::many::{failing_seed, live};
-use harness::world::plan::Plan;
+use harness::channels::Dropped;
+use harness::kinds::{KINDS, Kind, conditions, dropped, failing_world, label};
 use harness::world::record::Report;
-use harness::world::shrink;
 
 /// Reports are printed after each so many worlds.
 const PORTION: u64 = 100;
 
 struct Options {
+    kinds: Vec<Kind>,
     seeds: Option<u64>,
     from: u64,
-    dropped: Option<Guard>,
+    dropped: Option<Dropped>,
     shrink: bool,
     quiet: bool,
     soak: bool,
@@ -23,6 +23,7 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
+        kinds: KINDS.to_vec(),
         seeds: None,
         from: 0,
         dropped: None,
@@ -35,11 +36,16 @@ fn options() -> Result<Options, String> {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("{text} is not a number"));
         match argument.as_str() {
+            "--world" => {
+                let name = value()?;
+                let kind = KINDS.iter().find(|kind| kind.name() == name);
+                options.kinds = vec![*kind.ok_or_else(|| format!("no world is called {name}"))?];
+            }
             "--seeds" => options.seeds = Some(number(value()?)?),
             "--from" => options.from = number(value()?)?,
-            "--drop-guard" => {
+            "--drop" => {
                 let label = value()?;
-                options.dropped = Some(Guard::from_label(&label).ok_or_else(|| format!("no guard {label}"))?);
+                options.dropped = Some(dropped(&label).ok_or_else(|| format!("no guard or fence {label}"))?);
             }
             "--shrink" => options.shrink = true,
             "--soak" => options.soak = true,
@@ -63,15 +69,22 @@ fn print(report: &Report, quiet: bool) {
     }
 }
 
-/// Prints for each guard a world that breaks a rule without it; false when one is not missed.
+/// Prints for each condition a world that breaks a rule without it; false when one is not missed.
 fn soak(options: &Options) -> bool {
     let mut all_needed = true;
     let seeds = options.seeds.unwrap_or(4_000);
-    for guard in Guard::ALL {
-        match failing_seed(options.from..options.from + seeds, *guard) {
-            Some((seed, rule)) => println!("guard {}: failing seed {seed} ({rule})", guard.label()),
+    for condition in conditions() {
+        let seeds = options.from..options.from + seeds;
+        match failing_world(&options.kinds, seeds.clone(), condition) {
+            Some((kind, seed, rule)) => {
+                println!(
+                    "{}: failing seed {seed} of the world of {} ({rule})",
+                    label(condition),
+                    kind.name()
+                );
+            }
             None => {
-                println!("guard {}: none of {seeds} worlds misses it", guard.label());
+                println!("{}: no world of the seeds {seeds:?} misses it", label(condition));
                 all_needed = false;
             }
         }
@@ -79,14 +92,14 @@ fn soak(options: &Options) -> bool {
     all_needed
 }
 
-fn walk(options: &Options) -> bool {
+fn walk(options: &Options, kind: Kind) -> bool {
     let mut total = Report::default();
     let mut failed = Vec::new();
     let seeds = options.seeds.unwrap_or(100);
     let end = options.from + seeds;
     let mut turns = Vec::new();
     for from in (options.from..end).step_by(PORTION as usize) {
-        for report in live(from..end.min(from + PORTION), options.dropped) {
+        for report in kind.live(from..end.min(from + PORTION), options.dropped) {
             print(&report, options.quiet);
             total.add(&report);
             turns.push(report.turns);
@@ -95,14 +108,20 @@ fn walk(options: &Options) -> bool {
             };
             failed.push(report.seed);
             if options.shrink {
-                let small = shrink(&Plan::of(report.seed), first.rule, options.dropped);
-                println!("smallest plan that still breaks {}:\n{small:#?}", first.rule);
+                let small = kind.shrink(report.seed, first.rule, options.dropped);
+                println!("smallest plan that still breaks {}:\n{small}", first.rule);
             }
         }
     }
     println!(
-        "{seeds} seeds from {}: {} turns, {} model calls, {} objects killed, {} batches, {} steps",
-        options.from, total.turns, total.model_calls, total.killed, total.batches, total.steps
+        "{}: {seeds} seeds from {}: {} turns, {} model calls, {} objects killed, {} batches, {} steps",
+        kind.name(),
+        options.from,
+        total.turns,
+        total.model_calls,
+        total.killed,
+        total.batches,
+        total.steps
     );
     turns.sort_unstable();
     let at = |place: usize| turns.get(place).copied().unwrap_or(0);
@@ -113,7 +132,7 @@ fn walk(options: &Options) -> bool {
         at(turns.len() / 2)
     );
     println!("turns ended: {:?}", total.turn_endings);
-    println!("requests ended: {:?}", total.request_endings);
+    println!("{}: {:?}", kind.what_else_ended(), total.request_endings);
     println!("guards that refused: {:?}", total.refusals);
     println!("failing seeds: {failed:?}");
     failed.is_empty()
@@ -123,10 +142,19 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}\nusage: sim [--soak] --seeds N --from S [--drop-guard LABEL] [--shrink] [--quiet]");
+            eprintln!(
+                "{error}\nusage: sim [--soak] [--world NAME] --seeds N --from S [--drop LABEL] [--shrink] [--quiet]"
+            );
             return ExitCode::from(2);
         }
     };
-    let good = if options.soak { soak(&options) } else { walk(&options) };
+    let mut good = true;
+    if options.soak {
+        good = soak(&options);
+    } else {
+        for kind in options.kinds.clone() {
+            good &= walk(&options, kind);
+        }
+    }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

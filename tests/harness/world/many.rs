@@ -10,9 +10,6 @@ use super::plan::Plan;
 use super::record::Report;
 use super::run;
 
-/// Seeds are tried in portions, so that a search ends soon after the first failure.
-const PORTION: u64 = 100;
-
 /// Lives the worlds of `seeds` through, with a guard without effect if one is named. In the order of the seeds.
 pub fn live(seeds: Range<u64>, dropped: Option<Guard>) -> Vec<Report> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
@@ -29,18 +26,4 @@ pub fn live(seeds: Range<u64>, dropped: Option<Guard>) -> Vec<Report> {
     });
     reports.sort_by_key(|report| report.seed);
     reports
-}
-
-/// The first of `seeds` whose world breaks a rule without `guard`, and the rule.
-pub fn failing_seed(seeds: Range<u64>, guard: Guard) -> Option<(u64, &'static str)> {
-    let mut from = seeds.start;
-    while from < seeds.end {
-        let until = seeds.end.min(from + PORTION);
-        let broken = |report: &Report| report.violations.first().map(|first| (report.seed, first.rule));
-        if let Some(found) = live(from..until, Some(guard)).iter().find_map(broken) {
-            return Some(found);
-        }
-        from = until;
-    }
-    None
 }

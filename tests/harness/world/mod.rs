@@ -1,14 +1,14 @@
 //! A whole world from one seed: the real rules, statements and objects, with everything around them simulated.
 
 mod client;
-mod hosts;
+pub(crate) mod hosts;
 pub mod many;
-mod model;
-mod oracle;
-mod people;
+pub(crate) mod model;
+pub(crate) mod oracle;
+pub(crate) mod people;
 pub mod plan;
 pub mod record;
-mod watch;
+pub(crate) mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -311,75 +311,5 @@ impl World {
         self.hosts.shut_down();
         self.doomed.borrow_mut().clear();
         self.executor.shut_down();
-    }
-}
-
-/// Makes `plan` smaller for as long as it still breaks `rule`, under its own seed or another.
-pub fn shrink(plan: &Plan, rule: &str, dropped: Option<Guard>) -> Plan {
-    let breaks = |plan: &Plan| {
-        run(plan, dropped)
-            .violations
-            .iter()
-            .any(|violation| violation.rule == rule)
-    };
-    // What is taken out changes what the seed decides for the rest, so a few others are tried as well.
-    let seeded = |smaller: Plan| {
-        let own = smaller.seed;
-        std::iter::once(own)
-            .chain(0..40)
-            .map(|seed| Plan {
-                seed,
-                ..smaller.clone()
-            })
-            .find(breaks)
-    };
-    let mut best = plan.clone();
-    loop {
-        let without = |at: usize, count: usize| {
-            let mut steps = best.steps.clone();
-            steps.drain(at..(at + count).min(best.steps.len()));
-            Plan { steps, ..best.clone() }
-        };
-        let halves = [best.steps.len() / 2, best.steps.len() / 4, 1];
-        let cuts = halves
-            .into_iter()
-            .filter(|count| *count > 0)
-            .flat_map(|count| (0..best.steps.len()).step_by(count).map(move |at| (at, count)));
-        let mut smaller: Vec<Plan> = cuts.map(|(at, count)| without(at, count)).collect();
-        smaller.push(Plan {
-            faults: FaultRates::default(),
-            ..best.clone()
-        });
-        smaller.push(Plan {
-            queue: QueueRates::default(),
-            ..best.clone()
-        });
-        smaller.push(Plan {
-            model: plan::ModelRates::default(),
-            ..best.clone()
-        });
-        smaller.push(Plan {
-            late_alarms: 0,
-            ..best.clone()
-        });
-        smaller.push(Plan {
-            slowest: 0,
-            ..best.clone()
-        });
-        smaller.push(Plan {
-            users: 1,
-            steps: best.steps.iter().map(plan::Step::of_first_user).collect(),
-            ..best.clone()
-        });
-        let differs = |smaller: &Plan| {
-            Plan {
-                seed: best.seed,
-                ..smaller.clone()
-            } != best
-        };
-        match smaller.into_iter().filter(differs).find_map(seeded) {
-            Some(found) => best = found,
-            None => return best,
-        }
     }
 }

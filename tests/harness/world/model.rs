@@ -51,6 +51,11 @@ impl Calls {
         self.calls.borrow().clone()
     }
 
+    /// For whom the model was called that time, counted from 1.
+    pub fn user(&self, number: usize) -> Option<usize> {
+        Some(self.calls.borrow().get(number.checked_sub(1)?)?.user)
+    }
+
     /// The model as the object of `user` calls it.
     pub fn of(&self, user: usize) -> SimModel {
         SimModel {
@@ -66,6 +71,20 @@ enum Manner {
     Stall,
     Fail,
     BreakOff,
+}
+
+/// A question with this in it gets an answer that no single message of a channel holds.
+pub const AT_LENGTH: &str = "at length";
+
+fn answer(number: usize, question: &str) -> String {
+    let mut text = format!("call {number} answers [{question}]");
+    if question.contains(AT_LENGTH) {
+        let mark = question.split_inclusive('>').next().unwrap_or_default();
+        for line in 0..160 + 60 * (number % 4) {
+            text.push_str(&format!("\nline {line} of call {number} for {mark}."));
+        }
+    }
+    text
 }
 
 pub struct SimModel {
@@ -131,8 +150,12 @@ impl Model for SimModel {
             Manner::BreakOff => executor.rng().between(0, 2_000),
         };
         // No two calls give the same answer, so an answer tells which call it came from.
-        let text = format!("call {number} answers [{question}]");
-        let pieces: Vec<&str> = text.split_inclusive(' ').collect();
+        let text = answer(number, &question);
+        let pieces: Vec<&str> = if text.len() > 1_000 {
+            vec![&text]
+        } else {
+            text.split_inclusive(' ').collect()
+        };
         let pause = millis / pieces.len() as i64;
         for (at, piece) in pieces.iter().enumerate() {
             executor.sleep(pause).await;

@@ -3,6 +3,7 @@
 use crate::network::FaultRates;
 use crate::queue::QueueRates;
 use crate::rng::Rng;
+use crate::shrink::Smaller;
 
 /// One whole world.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,6 +217,45 @@ impl Plan {
             panics: *rng.pick(&[0, 0, 15]),
             steps,
         }
+    }
+}
+
+impl Smaller for Plan {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn seeded(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
+    fn length(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn without(&self, at: usize, count: usize) -> Self {
+        let mut plan = self.clone();
+        plan.steps.drain(at..at + count);
+        plan
+    }
+
+    fn calmer(&self) -> Vec<Self> {
+        let less = |change: fn(&mut Self)| {
+            let mut plan = self.clone();
+            change(&mut plan);
+            plan
+        };
+        vec![
+            less(|plan| plan.faults = FaultRates::default()),
+            less(|plan| plan.queue = QueueRates::default()),
+            less(|plan| plan.model = ModelRates::default()),
+            less(|plan| plan.late_alarms = 0),
+            less(|plan| plan.slowest = 0),
+            less(|plan| {
+                plan.users = 1;
+                plan.steps = plan.steps.iter().map(Step::of_first_user).collect();
+            }),
+        ]
     }
 }
 

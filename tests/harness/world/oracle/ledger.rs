@@ -4,26 +4,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::sql::{Row, Value};
 use domain::turn::recovery::MODEL_CALLS_MAX;
-use domain::turn::{EventType, Status, replay};
+use domain::turn::{EventType, FailureCode, Status, replay};
 use store::ledger::run::HISTORY_MAX;
 
 use super::Turn;
-use crate::world::World;
+use crate::sqlite::Database;
+use crate::world::model::Calls;
+use crate::world::people::People;
+use crate::world::watch::Watch;
 
 /// Less than this after the previous message of a conversation, a message continues its session.
 const SESSION_GAP: i64 = 30 * 60_000;
 
+/// What the rules are checked on.
+pub struct Ledger<'a> {
+    pub database: &'a Database,
+    pub people: &'a People,
+    pub calls: &'a Calls,
+    pub watch: &'a Watch,
+}
+
 /// Every turn, by user and arrival.
-pub fn read(world: &World) -> Vec<Turn> {
+pub fn read(world: &Ledger<'_>) -> Vec<Turn> {
     let sql =
         "SELECT t.*, (SELECT m.content_sealed FROM messages m WHERE m.turn_id = t.turn_id AND m.role = 'user') AS q,
                  (SELECT m.content_sealed FROM messages m WHERE m.turn_id = t.turn_id AND m.role = 'assistant') AS a
                FROM turns t ORDER BY t.user_id, t.arrival_no";
-    let rows = world.sql.database().query(sql, &[]);
+    let rows = world.database.query(sql, &[]);
     rows.iter().map(|row| turn(world, row)).collect()
 }
 
-fn turn(world: &World, row: &Row) -> Turn {
+fn turn(world: &Ledger<'_>, row: &Row) -> Turn {
     let text = |column: &str| row.text(column).expect("text").to_owned();
     let integer = |column: &str| row.integer(column).expect("an integer");
     let id = text("turn_id");
@@ -46,6 +57,10 @@ fn turn(world: &World, row: &Row) -> Turn {
         user,
         key_hash: text("idempotency_key_hash"),
         channel: text("channel"),
+        gateway: row
+            .optional_text("gateway_id")
+            .expect("an id or NULL")
+            .map(str::to_owned),
         request_hash: text("request_hash"),
         conversation: text("conversation_id"),
         session: text("session_id"),
@@ -69,9 +84,9 @@ fn turn(world: &World, row: &Row) -> Turn {
     }
 }
 
-fn events(world: &World, turn: &str) -> Vec<(String, Option<i64>)> {
+fn events(world: &Ledger<'_>, turn: &str) -> Vec<(String, Option<i64>)> {
     let sql = "SELECT sequence_no, event_type, attempt_no FROM turn_events WHERE turn_id = ?1 ORDER BY sequence_no";
-    let rows = world.sql.database().query(sql, &[turn.into()]);
+    let rows = world.database.query(sql, &[turn.into()]);
     for (at, row) in rows.iter().enumerate() {
         if row.integer("sequence_no") != Ok(at as i64 + 1) {
             world
@@ -89,7 +104,7 @@ fn events(world: &World, turn: &str) -> Vec<(String, Option<i64>)> {
 }
 
 /// Checks every rule that the ledger alone can break.
-pub fn check(world: &World, turns: &[Turn]) {
+pub fn check(world: &Ledger<'_>, turns: &[Turn]) {
     for turn in turns {
         check_end(world, turn);
         check_events(world, turn);
@@ -102,12 +117,12 @@ pub fn check(world: &World, turns: &[Turn]) {
         check_history(world, &own);
     }
     let old = "SELECT key_id FROM data_keys WHERE destroyed_at IS NULL AND master_version < 2";
-    let old = world.sql.database().query(old, &[]).len();
+    let old = world.database.query(old, &[]).len();
     world.watch.that(old == 0, "rotated", || {
         format!("{old} keys are still wrapped under the old master secret")
     });
     let free = "SELECT user_id FROM user_heads WHERE run_token IS NOT NULL";
-    for row in world.sql.database().query(free, &[]) {
+    for row in world.database.query(free, &[]) {
         world.watch.wrong(
             "line_freed",
             format!("the line of {:?} is still taken", row.text("user_id")),
@@ -115,13 +130,15 @@ pub fn check(world: &World, turns: &[Turn]) {
     }
 }
 
-fn check_end(world: &World, turn: &Turn) {
+fn check_end(world: &Ledger<'_>, turn: &Turn) {
     if Status::parse(&turn.status).is_none_or(|status| !status.is_terminal()) {
         world
             .watch
             .wrong("turn_ends", format!("{} is still {}", turn.id, turn.status));
     }
-    let answered = turn.status == "terminal_success" || turn.error.as_deref() == Some("response_not_committed");
+    // Only an answer that is stored can fail to be handed over.
+    let stored = |code: &str| FailureCode::parse(code).is_some_and(|code| !code.new_key_required());
+    let answered = turn.status == "terminal_success" || turn.error.as_deref().is_some_and(stored);
     if answered != turn.answer.is_some() {
         let error = turn.error.as_deref().unwrap_or("no error");
         world.watch.wrong(
@@ -131,7 +148,7 @@ fn check_end(world: &World, turn: &Turn) {
     }
 }
 
-fn check_events(world: &World, turn: &Turn) {
+fn check_events(world: &Ledger<'_>, turn: &Turn) {
     let types: Option<Vec<EventType>> = turn.events.iter().map(|(name, _)| EventType::parse(name)).collect();
     match types.map(replay) {
         Some(Ok(Some(status))) if status.as_str() == turn.status => {}
@@ -169,7 +186,7 @@ fn check_events(world: &World, turn: &Turn) {
     }
 }
 
-fn check_calls(world: &World, turn: &Turn) {
+fn check_calls(world: &Ledger<'_>, turn: &Turn) {
     let calls = world.calls.all();
     let made = calls.iter().filter(|call| call.question == turn.question).count() as i64;
     if turn.model_calls > MODEL_CALLS_MAX || made > turn.model_calls {
@@ -191,7 +208,7 @@ fn check_calls(world: &World, turn: &Turn) {
     }
 }
 
-fn check_order(world: &World, user: usize, own: &[&Turn]) {
+fn check_order(world: &Ledger<'_>, user: usize, own: &[&Turn]) {
     let arrivals: Vec<i64> = own.iter().map(|turn| turn.arrival).collect();
     let wanted: Vec<i64> = (1..=own.len() as i64).collect();
     if arrivals != wanted {
@@ -224,10 +241,7 @@ fn check_order(world: &World, user: usize, own: &[&Turn]) {
         );
     }
     let sql = "SELECT h.revision, h.arrivals FROM user_heads h WHERE h.user_id = ?1";
-    let rows = world
-        .sql
-        .database()
-        .query(sql, &[Value::from(&world.people.all[user].user)]);
+    let rows = world.database.query(sql, &[Value::from(&world.people.all[user].user)]);
     if let Some(row) = rows.first()
         && (row.integer("revision") != Ok(revision) || row.integer("arrivals") != Ok(own.len() as i64))
     {
@@ -237,7 +251,7 @@ fn check_order(world: &World, user: usize, own: &[&Turn]) {
     }
 }
 
-fn check_sessions(world: &World, own: &[&Turn]) {
+fn check_sessions(world: &Ledger<'_>, own: &[&Turn]) {
     let mut last: BTreeMap<&str, (i64, &str)> = BTreeMap::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for turn in own {
@@ -254,24 +268,33 @@ fn check_sessions(world: &World, own: &[&Turn]) {
         last.insert(&turn.conversation, (at, &turn.session));
         seen.insert(&turn.session);
     }
-    let places: BTreeSet<(&str, &str)> = own
+    let places: BTreeSet<(&str, Option<&str>, &str)> = own
         .iter()
-        .map(|turn| (turn.channel.as_str(), turn.conversation.as_str()))
+        .map(|turn| {
+            (
+                turn.channel.as_str(),
+                turn.gateway.as_deref(),
+                turn.conversation.as_str(),
+            )
+        })
         .collect();
-    let channels: BTreeSet<&str> = own.iter().map(|turn| turn.channel.as_str()).collect();
+    let channels: BTreeSet<(&str, Option<&str>)> = own
+        .iter()
+        .map(|turn| (turn.channel.as_str(), turn.gateway.as_deref()))
+        .collect();
     world.watch.that(places.len() == channels.len(), "session_gap", || {
         format!("conversations {places:?}")
     });
     let foreign = "SELECT t.turn_id FROM turns t JOIN conversations c ON c.conversation_id = t.conversation_id
                    WHERE c.user_id <> t.user_id OR c.channel <> t.channel";
-    let foreign = world.sql.database().query(foreign, &[]).len();
+    let foreign = world.database.query(foreign, &[]).len();
     world.watch.that(foreign == 0, "isolation", || {
         format!("{foreign} turns in foreign conversations")
     });
 }
 
 /// Each call of the model was given the session's earlier messages, all of them and in order.
-fn check_history(world: &World, own: &[&Turn]) {
+fn check_history(world: &Ledger<'_>, own: &[&Turn]) {
     for call in world.calls.all() {
         let Some(at) = own.iter().position(|turn| turn.question == call.question) else {
             continue;

@@ -1,7 +1,7 @@
 //! The rules that are checked once a world has come to rest, from the ledger and from what its clients saw.
 
 mod clients;
-mod ledger;
+pub mod ledger;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ pub struct Turn {
     pub user: usize,
     pub key_hash: String,
     pub channel: String,
+    pub gateway: Option<String>,
     pub request_hash: String,
     pub conversation: String,
     pub session: String,
@@ -36,11 +37,17 @@ pub struct Turn {
 
 /// Judges a world at rest.
 pub fn judge(world: &World, plan: &Plan) -> Report {
-    let turns = ledger::read(world);
+    let ledger = ledger::Ledger {
+        database: world.sql.database(),
+        people: &world.people,
+        calls: &world.calls,
+        watch: &world.watch,
+    };
+    let turns = ledger::read(&ledger);
     if plan.steps.iter().all(|step| !matches!(step.act, Act::Skew { .. })) {
         clients::answered_in_time(world);
     }
-    ledger::check(world, &turns);
+    ledger::check(&ledger, &turns);
     clients::check(world, &turns);
     let mut report = Report {
         seed: plan.seed,
