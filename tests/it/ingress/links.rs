@@ -17,14 +17,14 @@ use store::provisioning::Command;
 use super::desk::{Desk, text_update};
 
 /// A signed-in person and their commands.
-struct Hand<'a> {
+pub struct Hand<'a> {
     desk: &'a Desk,
     name: &'static str,
     keys: Cell<u32>,
 }
 
 impl<'a> Hand<'a> {
-    fn of(desk: &'a Desk, name: &'static str) -> Self {
+    pub fn of(desk: &'a Desk, name: &'static str) -> Self {
         Self {
             desk,
             name,
@@ -75,7 +75,7 @@ impl<'a> Hand<'a> {
     }
 
     /// A new code, as the person sees it.
-    fn code(&self) -> String {
+    pub fn code(&self) -> String {
         self.keys.set(self.keys.get() + 1);
         self.code_under(&format!("{}-{}", self.name, self.keys.get()))
     }
@@ -111,7 +111,7 @@ impl<'a> Hand<'a> {
 }
 
 /// Sends `/start CODE` from a chat, in an update of its own.
-fn start(desk: &Desk, chat: i64, code: &str) -> Disposition {
+pub fn start(desk: &Desk, chat: i64, code: &str) -> Disposition {
     let id = desk.number("SELECT count(*) AS v FROM inbound_dedup") + 1_000;
     desk.say(id, chat, &format!("/start {code}"))
 }

@@ -4,6 +4,7 @@ mod corners;
 pub(crate) mod desk;
 mod kinds;
 mod links;
+mod outward;
 
 use desk::{Desk, GATEWAY, SECRET, message_update, order, text_update};
 use domain::keys::Aad;
