@@ -6,6 +6,7 @@ pub mod funnel;
 pub mod inbox;
 pub mod jobs;
 pub mod message;
+pub mod outside;
 pub mod purge;
 pub mod rotation;
 pub mod sweep;

@@ -10,6 +10,7 @@ mod health;
 mod jwks;
 mod link;
 mod openapi;
+mod outbox;
 mod problem;
 mod provision;
 mod reply;
@@ -106,6 +107,10 @@ async fn handle(call: Call) -> Handled {
         | Endpoint::PutAddress
         | Endpoint::PutSwitch
         | Endpoint::Revoke => provision::run(&call).await,
+        Endpoint::ClaimOutbox => outbox::claim(&call).await,
+        Endpoint::BeginAttempt => outbox::attempt(&call).await,
+        Endpoint::ConfirmAttempt => outbox::confirm(&call).await,
+        Endpoint::FailAttempt => outbox::fail(&call).await,
         Endpoint::Telegram => telegram::webhook(call).await,
         Endpoint::LinkChannel => link::link(&call).await,
         Endpoint::UnlinkChannel => link::unlink(&call).await,

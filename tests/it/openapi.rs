@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use domain::http::routes::{Auth, BodyRule, Endpoint, ROUTES, Route};
+use domain::outbox::SendChannel;
+use domain::outbox::outcome::{ErrorClass, ErrorCode};
 use domain::problem::Code;
 use domain::turn::event::Actor;
 use domain::turn::{EventType, FailureCode};
@@ -257,6 +259,24 @@ fn what_a_turn_tells_is_described_as_it_is_named() {
     assert_eq!(described("TurnEvent/properties/actor"), actors);
     let failures: Vec<_> = FailureCode::ALL.iter().map(|one| one.as_str()).collect();
     assert_eq!(described("TurnFailure/properties/code"), failures);
+}
+
+#[test]
+fn what_an_outside_sender_may_say_is_described_as_it_is_named() {
+    let document = document();
+    let described = |pointer: &str| -> Vec<String> {
+        let names = document
+            .pointer(&format!("/components/schemas/{pointer}/enum"))
+            .unwrap();
+        let names = names.as_array().unwrap().iter();
+        names.map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    let channels: Vec<_> = SendChannel::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("OutboxClaim/properties/channel"), channels);
+    let classes: Vec<_> = ErrorClass::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("OutboxFailure/properties/error_class"), classes);
+    let codes: Vec<_> = ErrorCode::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(described("OutboxFailure/properties/error_code"), codes);
 }
 
 #[test]

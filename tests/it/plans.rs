@@ -76,6 +76,8 @@ const MIXES_OF_SENDS: &[&str] = &[
     "keep_lane_of_turn",
     "move_address",
     "next_due",
+    "outside_held",
+    "renew_lease",
     "take_due",
     "unauthorized_rows",
 ];

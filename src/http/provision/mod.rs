@@ -44,6 +44,10 @@ pub async fn run(call: &Call) -> Handled {
         | Endpoint::Ready
         | Endpoint::Version
         | Endpoint::OpenApi
+        | Endpoint::ClaimOutbox
+        | Endpoint::BeginAttempt
+        | Endpoint::ConfirmAttempt
+        | Endpoint::FailAttempt
         | Endpoint::Telegram
         | Endpoint::LinkChannel
         | Endpoint::UnlinkChannel => Err(Problem::new(Code::NotFound)),

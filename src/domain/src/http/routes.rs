@@ -60,6 +60,10 @@ pub enum Endpoint {
     PutUpstream,
     PutAddress,
     PutSwitch,
+    ClaimOutbox,
+    BeginAttempt,
+    ConfirmAttempt,
+    FailAttempt,
     Revoke,
     Telegram,
     LinkChannel,
@@ -191,6 +195,20 @@ const fn linking(endpoint: Endpoint, pattern: &'static str) -> Route {
     }
 }
 
+/// What senders outside the service do.
+const fn sending(endpoint: Endpoint, pattern: &'static str) -> Route {
+    Route {
+        endpoint,
+        method: Method::Post,
+        pattern,
+        auth: Auth::AccessToken,
+        scopes: &[Scope::OutboxSend],
+        idempotent_key: true,
+        body: BodyRule::Json { max: BODY_MAX },
+        produces: &[Media::Json],
+    }
+}
+
 /// The route table.
 pub const ROUTES: &[Route] = &[
     open(Endpoint::RemovedToken, "/token"),
@@ -241,6 +259,10 @@ pub const ROUTES: &[Route] = &[
         method: Method::Post,
         ..provisioning(Endpoint::Revoke, "/internal/revocations")
     },
+    sending(Endpoint::ClaimOutbox, "/internal/outbox/claim"),
+    sending(Endpoint::BeginAttempt, "/internal/outbox/{outbox_id}/attempt"),
+    sending(Endpoint::ConfirmAttempt, "/internal/outbox/{outbox_id}/confirm"),
+    sending(Endpoint::FailAttempt, "/internal/outbox/{outbox_id}/fail"),
     Route {
         method: Method::Post,
         auth: Auth::Webhook,

@@ -3,6 +3,7 @@
 //! What is decided is decided here, from plain values; the claim and the settling themselves are batches of `store`.
 
 pub mod outcome;
+pub mod outside;
 pub mod policy;
 pub mod settlement;
 pub mod template;

@@ -1,22 +1,26 @@
 //! Every statement of the outbox with sample values, for the checks of query plans.
 
-use domain::ids::{AddressId, DataKeyId, GatewayId, LeaseToken, OutboxId, TurnId};
+use domain::auth::{AuthMethod, Principal, Subject};
+use domain::ids::{AddressId, DataKeyId, GatewayId, LeaseToken, OutboxId, TokenId, TurnId};
 use domain::keys::{MasterVersion, OwnSealed};
 use domain::outbox::SendChannel;
 use domain::outbox::outcome::{ErrorClass, ErrorCode, Holds, Outcome};
-use domain::outbox::policy::TELEGRAM;
+use domain::outbox::policy::{OUTSIDE, TELEGRAM};
 use domain::outbox::settlement::{Change, Settlement};
 use domain::outbox::template::Template;
 use domain::sql::Statement;
 use domain::time::Timestamp;
 use domain::turn::event::Actor;
 
+use crate::idempotency::KeyUse;
 use crate::outbox::claim::{Claim, Claimant, claim};
 use crate::outbox::enqueue::{self, Notice, NoticeTo, Part, Reply};
 use crate::outbox::operate::{self, SwitchScope};
+use crate::outbox::outside::{self, Beginning};
 use crate::outbox::settle::{self, Moved, Settled, Wave};
 use crate::outbox::sweep::{self, Over, Why};
 use crate::outbox::{claimed, purge};
+use crate::provisioning::Command;
 
 /// All of them; `None` only if a sample id were not valid.
 pub fn catalogue() -> Option<Vec<Statement>> {
@@ -52,6 +56,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     all.extend(operate::withdraw(&row, now));
     all.push(operate::set_switch(SwitchScope::Gateway(&gateway), true, now));
     all.extend(purge::purge(now, 1));
+    all.extend(outside_senders(&row, &gateway, &token, now)?);
     Some(all)
 }
 
@@ -153,4 +158,67 @@ fn settling(
         attempts: &attempts,
         now,
     }))
+}
+
+fn outside_senders(row: &OutboxId, gateway: &GatewayId, token: &LeaseToken, now: Timestamp) -> Option<Vec<Statement>> {
+    let principal = Principal {
+        subject: Subject::Gateway(gateway.clone()),
+        family: None,
+        roles: vec![],
+        scopes: vec![],
+        jti: TokenId::parse("jwt_00sample").ok()?,
+        auth_method: AuthMethod::GatewayService,
+        gateway: Some(gateway.clone()),
+        revision: 1,
+        issued_at: now,
+        expires_at: now,
+        idp: None,
+        idp_sub: None,
+    };
+    let key = KeyUse {
+        caller: "gateway:sample",
+        route: "POST /sample",
+        key_hash: "k",
+        request_hash: "r",
+        now,
+    };
+    let command = Command {
+        principal: &principal,
+        key,
+    };
+    let wave = Claim {
+        gateway_id: gateway,
+        channel: SendChannel::Imessage,
+        claimant: Claimant::Outside,
+        token,
+        owner: "sample",
+        epoch: 1,
+        limit: 6,
+        policy: &OUTSIDE,
+        now,
+    };
+    let beginning = Beginning {
+        row,
+        gateway_id: gateway,
+        token,
+        epoch: 1,
+        until: now,
+        until_text: "sample",
+        now,
+    };
+    let none = Wave {
+        gateway_id: gateway,
+        gateway_seen: now,
+        token,
+        attempts: &[],
+        now,
+    };
+    let mut all = vec![
+        outside::standing(gateway, SendChannel::Imessage),
+        outside::held(row, gateway, token),
+    ];
+    all.extend(outside::claim_rows(&command, &wave));
+    all.extend(outside::begin(&command, &beginning, "{}"));
+    all.extend(outside::finish(&command, &none, row, "{}"));
+    Some(all)
 }

@@ -64,11 +64,12 @@ macro_rules! open_fences {
     AND EXISTS (SELECT 1 FROM gateways g WHERE g.gateway_id = m.gateway_id AND g.status = 'active' AND (g.channel_token_sealed IS NOT NULL) = CAST(?4 AS INTEGER) AND EXISTS (SELECT 1 FROM json_each(g.channels) c WHERE c.value = m.channel)) -- fence: gateway_open
     AND m.expires_at > CAST(?2 AS INTEGER) -- fence: not_expired
     AND ",
-            still_authorized!(),
+            $crate::outbox::claim::still_authorized!(),
             " -- fence: still_authorized"
         )
     };
 }
+pub(super) use open_fences;
 
 /// The number of the row `m`'s next attempt.
 macro_rules! next_attempt {

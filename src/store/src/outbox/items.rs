@@ -56,24 +56,19 @@ impl<'a> Item<'a> {
 
     /// How the attempt itself ended.
     fn set_attempt(&mut self, outcome: &'a Outcome) {
-        let (name, error) = match outcome {
-            Outcome::Accepted { provider_message_id } => {
-                self.provider_id = Some(provider_message_id);
-                ("accepted", None)
-            }
+        (self.outcome, self.provider_id) = attempt_outcome(outcome);
+        let error = match outcome {
+            Outcome::Accepted { .. } | Outcome::NotStarted => None,
             Outcome::Retry { class, code, after, .. } => {
                 self.retry_after = after.map(Millis::get);
-                ("retry", Some((*class, *code)))
+                Some((*class, *code))
             }
-            Outcome::Unformatted => ("retry", Some((ErrorClass::Content, ErrorCode::BadFormatting))),
-            Outcome::Moved { .. } => ("retry", Some((ErrorClass::Destination, ErrorCode::Moved))),
-            Outcome::Unauthorized => ("retry", Some((ErrorClass::Credential, ErrorCode::Unauthorized))),
-            Outcome::Gone { code } => ("gone", Some((ErrorClass::Destination, *code))),
-            Outcome::Rejected { class, code } => ("rejected", Some((*class, *code))),
-            Outcome::Ambiguous { class, code } => ("ambiguous", Some((*class, *code))),
-            Outcome::NotStarted => ("not_started", None),
+            Outcome::Unformatted => Some((ErrorClass::Content, ErrorCode::BadFormatting)),
+            Outcome::Moved { .. } => Some((ErrorClass::Destination, ErrorCode::Moved)),
+            Outcome::Unauthorized => Some((ErrorClass::Credential, ErrorCode::Unauthorized)),
+            Outcome::Gone { code } => Some((ErrorClass::Destination, *code)),
+            Outcome::Rejected { class, code } | Outcome::Ambiguous { class, code } => Some((*class, *code)),
         };
-        self.outcome = name;
         self.attempt_class = error.map(|(class, _)| class.as_str());
         self.attempt_code = error.map(|(_, code)| code.as_str());
     }
@@ -132,5 +127,17 @@ impl<'a> Item<'a> {
     fn set_error(&mut self, class: ErrorClass, code: ErrorCode) {
         self.class = Some(class.as_str());
         self.code = Some(code.as_str());
+    }
+}
+
+/// How an attempt that came to this is stored: its outcome and the provider's id of the message.
+pub(super) const fn attempt_outcome(outcome: &Outcome) -> (&'static str, Option<&str>) {
+    match outcome {
+        Outcome::Accepted { provider_message_id } => ("accepted", Some(provider_message_id.as_str())),
+        Outcome::Retry { .. } | Outcome::Unformatted | Outcome::Moved { .. } | Outcome::Unauthorized => ("retry", None),
+        Outcome::Gone { .. } => ("gone", None),
+        Outcome::Rejected { .. } => ("rejected", None),
+        Outcome::Ambiguous { .. } => ("ambiguous", None),
+        Outcome::NotStarted => ("not_started", None),
     }
 }

@@ -9,6 +9,7 @@ mod ending;
 pub mod enqueue;
 mod items;
 pub mod operate;
+pub mod outside;
 pub mod purge;
 pub mod settle;
 pub mod sweep;
