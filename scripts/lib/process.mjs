@@ -76,6 +76,7 @@ export async function startProcess(options, { output, timeoutMs = 60_000 } = {})
     cron: (time) => call("cron", { time }),
     /** Puts messages on the queue of this binding, as the Worker itself would. */
     send: (binding, bodies) => call("send", { binding, bodies }),
+    /** Has a batch of this queue, [{id, body}…], consumed; gives what became of each message. */
     queue: (name, messages) => call("queue", { name, messages }),
     /** Ends it in good order, and by force after five seconds. */
     async stop() {

@@ -74,7 +74,9 @@ const calls = {
   cron: async ({ time } = {}) => runtime.runCron(time),
   send: async ({ binding, bodies }) =>
     void (await (await runtime.miniflare.getQueueProducer(binding)).sendBatch(bodies.map((body) => ({ body, contentType: "json" })))),
-  queue: async ({ name, messages }) => (await runtime.miniflare.getWorker()).queue(name, messages),
+  // A date does not survive the way here.
+  queue: async ({ name, messages }) =>
+    (await runtime.miniflare.getWorker()).queue(name, messages.map((message) => ({ attempts: 1, ...message, timestamp: new Date() }))),
 };
 
 async function stop() {

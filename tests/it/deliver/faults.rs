@@ -92,3 +92,33 @@ fn settling_is_tried_until_the_lease_ends() {
     );
     assert_eq!(office.attempts(), ["1 - - -"]);
 }
+
+#[test]
+fn a_send_that_might_outlast_its_lease_is_not_begun() {
+    for (late, attempts) in [
+        (48_000, &["1 accepted 200 -"][..]),
+        (48_001, &["1 not_started - -", "2 accepted 200 -"]),
+        (59_000, &["1 not_started - -", "2 accepted 200 -"]),
+    ] {
+        let office = office();
+        office.stand_still("send_claimed", late);
+        office.deliver();
+        assert_eq!(office.attempts(), attempts, "{late} ms late");
+        // An attempt that was not begun is not charged.
+        assert_eq!(office.rows(), ["provider_accepted 1 -"], "{late} ms late");
+        assert_eq!(office.texts(), ["Hello."], "{late} ms late");
+    }
+}
+
+#[test]
+fn nothing_is_begun_once_it_has_expired() {
+    for (late, sends) in [(4_999, 1), (5_000, 0)] {
+        let office = office();
+        office
+            .sql
+            .execute("UPDATE outbound_messages SET expires_at = created_at + 5000");
+        office.stand_still("send_claimed", late);
+        office.deliver();
+        assert_eq!(office.texts().len(), sends, "{late} ms late");
+    }
+}

@@ -71,6 +71,10 @@ fn a_wave_costs_two_round_trips() {
     let trips = office.sql.trips() - before;
     println!("    a wave of {} messages: {trips} round trips", sums.claimed);
     assert_eq!((sums.waves, sums.accepted, trips), (1, 5, 2));
+    assert_eq!(
+        office.checkpoints(),
+        ["send_claimed", "provider_accepted", "before_settle"]
+    );
 }
 
 #[test]

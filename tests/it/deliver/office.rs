@@ -50,10 +50,10 @@ impl Queue for Orders {
     }
 }
 
-/// Stands still for a day at the place it is told.
+/// Stands still once at the place it is told, for as long as it is told.
 #[derive(Clone)]
 pub struct StopAt {
-    place: Rc<Cell<&'static str>>,
+    place: Rc<Cell<(&'static str, i64)>>,
     reached: Rc<RefCell<Vec<&'static str>>>,
     executor: Executor,
 }
@@ -61,8 +61,10 @@ pub struct StopAt {
 impl Checkpoint for StopAt {
     async fn reach(&self, name: &'static str) {
         self.reached.borrow_mut().push(name);
-        if self.place.get() == name {
-            self.executor.sleep(24 * 60 * 60 * 1_000).await;
+        let (place, millis) = self.place.get();
+        if place == name {
+            self.place.take();
+            self.executor.sleep(millis).await;
         }
     }
 }
@@ -146,7 +148,7 @@ impl Office {
             next.borrow_mut().pop_front().unwrap_or_else(|| well(heard.len()))
         });
         let checkpoint = StopAt {
-            place: Rc::new(Cell::new("")),
+            place: Rc::default(),
             reached: Rc::default(),
             executor: executor.clone(),
         };
@@ -198,9 +200,14 @@ impl Office {
         sums
     }
 
+    /// The next time that the consumer comes to this place, it takes so long there.
+    pub fn stand_still(&self, place: &'static str, millis: i64) {
+        self.ports.checkpoint.place.set((place, millis));
+    }
+
     /// Has it sent, and kills the consumer when it stands still at `place`.
     pub fn deliver_and_die_at(&self, place: &'static str) {
-        self.ports.checkpoint.place.set(place);
+        self.stand_still(place, 24 * 60 * 60 * 1_000);
         let process = self.executor.process();
         let (ports, body, doomed) = (self.ports.clone(), self.order(), process.clone());
         let timer = self.executor.clone();
@@ -214,7 +221,6 @@ impl Office {
             };
             futures::future::join(process.call(work), death).await;
         });
-        self.ports.checkpoint.place.set("");
     }
 
     pub fn pass(&self, millis: i64) {
