@@ -92,6 +92,16 @@ fn a_bot_sends_no_more_than_thirty_in_any_second() {
 }
 
 #[test]
+fn a_slow_claim_does_not_bring_two_waves_together() {
+    let office = Office::new();
+    office.reply_to_chats(12);
+    office.stand_still("send_claimed", 500);
+    office.deliver();
+    let times: Vec<i64> = office.sent.borrow().iter().map(|sent| sent.at).collect();
+    assert_eq!((times[0], times[6]), (500, 500 + 6 * 42));
+}
+
+#[test]
 fn a_minute_is_worked_on_and_the_rest_ordered_again() {
     let office = Office::new();
     for _ in 0..70 {
