@@ -14,7 +14,7 @@ function describe(error) {
   return String(cause?.stack ?? cause).split("\n").slice(0, 12).join("\n    ");
 }
 
-const stream = run({ files, concurrency, timeout: 300_000 });
+const stream = run({ files, concurrency, timeout: 900_000 });
 stream.on("test:pass", (event) => record(event, true));
 stream.on("test:fail", (event) => record(event, false));
 stream.on("test:stderr", (event) => process.stdout.write(event.message));

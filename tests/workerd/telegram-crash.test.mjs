@@ -1,0 +1,75 @@
+// kill -9 of everything at each of the nine points between a Telegram message and the record of its answer, and a
+// restart on the same state: one turn, one end, and the reply in the chat once. Only where the provider had taken it
+// and nobody could know may it be there twice, and then the attempts say so.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { assertNoPanic, unique } from "./harness/hermod.mjs";
+import { startTelegram } from "./harness/telegram.mjs";
+
+let telegram;
+let hermod;
+let model;
+before(async () => {
+  const vars = { MODEL_DEADLINE_MS: "2000", RUN_LEASE_SLACK_MS: "300", TELEGRAM_DEADLINE_MS: "2000" };
+  telegram = await startTelegram({ vars });
+  ({ hermod, model } = telegram);
+});
+after(async () => assertNoPanic(await telegram.stop()));
+
+/** Sends a new person's message into a checkpoint, kills everything there and starts it again. */
+async function crashAt(name) {
+  const person = await telegram.newPerson();
+  const question = unique(name);
+  const hold = hermod.control.hold(name);
+  const delivery = person.say(question);
+  await hold.arrived;
+  await telegram.crash();
+  hold.release();
+  return { person, question, delivery };
+}
+
+const LOST = ["ambiguous", "crash", "lease_lost"];
+const ACCEPTED = ["accepted", null, null];
+
+/** One turn, over, with the reply in the chat `replies` times and these attempts on record. */
+async function assertOutcome({ person, question, delivery }, { calls, replies, attempts }) {
+  const turn = await telegram.settled(person, { timeoutMs: 120_000 });
+  assert.deepEqual([turn.status, turn.delivery_status, turn.error_code], ["terminal_success", "accepted", null]);
+  assert.equal((await delivery.done).status, 200);
+  assert.ok(turn.model_calls <= calls && model.callsFor(question) <= calls, `${model.callsFor(question)} calls of the model`);
+  const sent = person.replies();
+  assert.equal(sent.length, replies);
+  assert.equal(new Set(sent).size, 1, "every copy is the same answer");
+  assert.match(sent[0], new RegExp(`^answer \\d+ to ${question}$`));
+  const found = (await telegram.attemptsOf(turn.turn_id)).map(({ outcome, error_class, error_code }) => [outcome, error_class, error_code]);
+  assert.deepEqual(found, attempts);
+  const ends = (await telegram.eventsOf(turn.turn_id)).filter((name) => name.startsWith("turn_terminal"));
+  assert.deepEqual(ends, ["turn_terminal_success"]);
+  const answers = await hermod.query("SELECT role FROM messages WHERE turn_id = ?1 ORDER BY role", turn.turn_id);
+  assert.deepEqual(answers.map((row) => row.role), ["assistant", "user"]);
+  const [row] = await telegram.rowsOf(turn.turn_id);
+  assert.deepEqual([row.status, row.provider_message_id], ["provider_accepted", String(person.messages().at(-1).message.message_id)]);
+}
+
+const BEFORE_SENDING = [
+  ["ingress_committed", 1], ["model_call_started", 2], ["model_replied", 2], ["assistant_stored", 1], ["context_written", 1], ["outbox_enqueued", 1],
+];
+for (const [name, calls] of BEFORE_SENDING) {
+  test(`killed at ${name}: the answer arrives once`, async () => {
+    await assertOutcome(await crashAt(name), { calls, replies: 1, attempts: [ACCEPTED] });
+  });
+}
+
+describe("killed while a row is leased", () => {
+  const crashed = {};
+  // The lease of a dead sender runs for a minute: the three wait for it together.
+  before(async () => {
+    for (const name of ["send_claimed", "provider_accepted", "before_settle"]) crashed[name] = await crashAt(name);
+  });
+  test("killed at send_claimed: the attempt is closed as ambiguous, and the answer arrives once", () =>
+    assertOutcome(crashed.send_claimed, { calls: 1, replies: 1, attempts: [LOST, ACCEPTED] }));
+  test("killed at provider_accepted: it arrives twice, and the attempts say why", () =>
+    assertOutcome(crashed.provider_accepted, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }));
+  test("killed at before_settle: it arrives twice, and the attempts say why", () =>
+    assertOutcome(crashed.before_settle, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }));
+});
