@@ -1,9 +1,11 @@
 //! The queue event on the Workers runtime. It never fails as a whole.
 
+use domain::outbox::SendChannel;
 use domain::time::Millis;
 use queues::deliver::{self, Sums};
 use queues::inbox::Inbox;
 use queues::jobs::{self, Acked, Disposition};
+use serde::Serialize;
 use worker::{Env, MessageBatch, MessageExt, QueueRetryOptionsBuilder};
 
 use super::d1::D1;
@@ -62,6 +64,15 @@ async fn run_jobs(bodies: &[String], env: &Env) -> Vec<Disposition> {
     }
 }
 
+/// What one batch did.
+#[derive(Serialize)]
+struct Line {
+    event: &'static str,
+    channel: &'static str,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
 async fn send(bodies: &[String], env: &Env) -> Vec<Disposition> {
     let ports = match WorkerSends::new(env) {
         Ok(ports) => ports,
@@ -72,7 +83,11 @@ async fn send(bodies: &[String], env: &Env) -> Vec<Disposition> {
     };
     let (dispositions, sums) = deliver::consume(bodies, &ports).await;
     if sums != Sums::default() {
-        log::line(&sums);
+        log::line(&Line {
+            event: "sends",
+            channel: SendChannel::Telegram.as_str(),
+            sums,
+        });
     }
     dispositions
 }

@@ -7,6 +7,7 @@ mod outcomes;
 
 use domain::job::{Job, JobMessage};
 use domain::time::Millis;
+use harness::http::Reply;
 use queues::deliver::Sums;
 use queues::jobs::{Acked, Disposition};
 
@@ -102,16 +103,28 @@ fn a_slow_claim_does_not_bring_two_waves_together() {
 }
 
 #[test]
-fn a_minute_is_worked_on_and_the_rest_ordered_again() {
+fn a_batch_is_worked_on_for_a_while_and_the_rest_ordered_again() {
     let office = Office::new();
-    for _ in 0..70 {
+    for _ in 0..40 {
         office.reply("One more.");
     }
     let sums = office.deliver();
     // One chat gets one message a second.
-    assert_eq!((sums.waves, sums.accepted), (60, 60));
-    assert_eq!(office.executor.elapsed(), 59_000);
+    assert_eq!((sums.waves, sums.accepted), (32, 32));
+    assert_eq!(office.executor.elapsed(), 31_000);
     assert_eq!(office.ordered(), [(office.order(), 1_000)]);
+
+    let slow = Office::new();
+    for _ in 0..20 {
+        slow.answers.borrow_mut().push_back(Reply {
+            head_after: 9_000,
+            ..answer(200, r#"{"ok":true,"result":{"message_id":1}}"#)
+        });
+        slow.reply("One more.");
+    }
+    // The seventh is begun 54 seconds after the first.
+    assert_eq!(slow.deliver().waves, 7);
+    assert_eq!(slow.ordered(), [(slow.order(), 0)]);
 }
 
 #[test]
