@@ -74,10 +74,16 @@ impl Intake {
         let code = batch.iter().find(|statement| statement.name == "use_link_code");
         let code = code.map_or("", |statement| bound_text(statement, 0));
         let sql = "SELECT 1 AS v FROM link_codes WHERE code_hash = ?1 AND user_id = ?2";
-        let user = bond.binds.get(3).cloned().unwrap_or(Value::Null);
-        let own = !database.query(sql, &[code.into(), user]).is_empty();
+        let bind = |at: usize| bond.binds.get(at).cloned().unwrap_or(Value::Null);
+        let own = !database.query(sql, &[code.into(), bind(3)]).is_empty();
         self.watch.that(own, "code_proves", || {
             "a chat was bound to someone other than the code was made for".to_owned()
         });
+        let sql = "SELECT user_id AS v FROM channel_addresses
+                   WHERE gateway_id = ?1 AND channel = ?2 AND external_hash = ?3 AND status = 'active'";
+        let rows = database.query(sql, &[bind(1), bind(2), bind(4)]);
+        let theirs = rows.first().and_then(|row| row.value("v").ok()) == Some(&bind(3));
+        self.watch
+            .that(theirs, "code_binds", || "a code did not bind its chat".to_owned());
     }
 }

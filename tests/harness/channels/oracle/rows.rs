@@ -122,6 +122,11 @@ pub fn check(world: &World, rows: &[Row]) {
         watch.that(row.attempt_count <= row.max_attempts, "attempts_bounded", || {
             format!("{}: {} attempts", row.id, row.attempt_count)
         });
+        let ours = matches!(
+            row.error.as_deref(),
+            Some("message_too_long" | "message_empty" | "bad_request")
+        );
+        watch.that(!ours, "sent_rightly", || format!("{} ended {}", row.id, row.ending()));
         let ambiguous = row.attempts.iter().filter(|one| one.is("ambiguous")).count() as i64;
         watch.that(
             ambiguous == row.ambiguous_count || row.ambiguous_count < ambiguous,
