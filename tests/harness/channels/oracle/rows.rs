@@ -187,6 +187,7 @@ pub fn check_turns(world: &World, rows: &[Row], turns: &[Turn]) {
             || format!("{} has {} parts to send for its answer", turn.id, parts.len()),
         );
         check_parts(world, turn, &parts);
+        check_rest(world, turn, &parts);
         let all_taken = parts.iter().all(|row| row.was_taken()) && !parts.is_empty();
         watch.that((turn.status == "terminal_success") == all_taken, "honest_end", || {
             let stand: Vec<String> = parts.iter().map(|row| row.ending()).collect();
@@ -217,6 +218,19 @@ fn address_was_active(world: &World, turn: &Turn) -> bool {
     let sql = "SELECT 1 AS v FROM turns t JOIN channel_addresses d ON d.address_id = t.address_id
                WHERE t.turn_id = ?1 AND d.status = 'active' AND d.updated_at <= t.accepted_at";
     !world.sql.database().query(sql, &[turn.id.as_str().into()]).is_empty()
+}
+
+/// Where a part was not taken, nothing behind it was, unless an operator let it go later.
+fn check_rest(world: &World, turn: &Turn, parts: &[&Row]) {
+    let lost = parts.iter().position(|row| !row.was_taken());
+    let behind = lost.map_or(&[][..], |lost| &parts[lost..]);
+    let torn = behind
+        .iter()
+        .any(|row| row.was_taken() && !world.touched.borrow().contains(&row.group));
+    world.watch.that(!torn, "parts_together", || {
+        let stand: Vec<String> = parts.iter().map(|row| row.ending()).collect();
+        format!("{}: its parts ended {stand:?}", turn.id)
+    });
 }
 
 /// The parts of an answer are all of it, in order, in rows that follow one another.

@@ -93,6 +93,13 @@ fn provider(rng: &Rng) -> ProviderRates {
             answer_lost: 100,
             unformatted: 300,
         },
+        // So silent that messages are given up.
+        ProviderRates {
+            stall: 300,
+            stall_taken: 300,
+            garbage: 100,
+            ..ProviderRates::default()
+        },
     ])
 }
 
