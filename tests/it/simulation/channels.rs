@@ -186,3 +186,18 @@ fn the_edge_the_object_and_the_sweep_die_at_every_step() {
     let total = dies_at_every_step(80, |after| Act::KillObject { user: 0, after });
     assert!(total.killed > 50, "only {} objects died", total.killed);
 }
+
+/// A claim that its sender had given up for lost and sent again arrived after its copy: it closed the attempts that were
+/// going on under its own token and opened others beside them.
+#[test]
+fn a_claim_that_arrives_after_its_copy() {
+    let mut plan = calm((0..4).map(|at| says(2_000 * at, Say::Words)).collect());
+    plan.slowest = 20;
+    plan.faults.late = 200;
+    plan.faults.request_lost = 200;
+    for seed in 0..150 {
+        let report = run(&Plan { seed, ..plan.clone() }, None);
+        let first = report.violations.first();
+        assert!(first.is_none(), "seed {seed}: {}", first.expect("a violation"));
+    }
+}
