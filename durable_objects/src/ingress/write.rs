@@ -7,7 +7,7 @@ use domain::auth::{AuthMethod, Principal, Subject};
 use domain::http::context::{Channel, RequestContext};
 use domain::ids::{AddressId, OutboxId, TokenId, TurnId};
 use domain::job::{Job, JobMessage};
-use domain::keys::{Aad, DataKey, KeySubject};
+use domain::keys::{Aad, DataKey, HashLabel, KeySubject};
 use domain::outbox::SendChannel;
 use domain::ports::{Checkpoint, Clock, Entropy, Sql};
 use domain::sql::{Rows, Statement};
@@ -24,7 +24,7 @@ use store::outbox::enqueue::{self, Notice, NoticeTo};
 
 use super::decide::{Decision, LINKED, Note, Often};
 use super::incoming::{ChatId, Incoming};
-use super::{Delivery, TURN_DEADLINE, Taken, Webhook};
+use super::{Delivery, TELEGRAM, TURN_DEADLINE, Taken, Webhook};
 use crate::user_turns::message_row;
 
 /// An update that is about to be put on record, and everything known of it.
@@ -295,7 +295,7 @@ impl<S: Sql, C: Clock, E: Entropy, K: Checkpoint> Writing<'_, S, C, E, K> {
             request_id: delivery.request_id.clone(),
             client_request_id: delivery.client_request_id.map(ToOwned::to_owned),
             turn_id: self.turn_id.clone(),
-            idempotency_key_hash: self.incoming.ingress_hash.clone(),
+            idempotency_key_hash: self.key_of_turn(),
             principal: self.principal(),
             user_id: known.sender.user_id.clone(),
             family_id: known.sender.family_id.clone(),
@@ -310,6 +310,13 @@ impl<S: Sql, C: Clock, E: Entropy, K: Checkpoint> Writing<'_, S, C, E, K> {
             parent_turn_id: None,
             feature_flags: Vec::new(),
         }
+    }
+
+    /// Of this turn alone: that an update is handled once is what is remembered of updates, for a week. After a quiet
+    /// week, or with another bot, Telegram may count from anywhere, and give an id that was there before.
+    fn key_of_turn(&self) -> String {
+        let parts = [TELEGRAM.as_bytes(), self.turn_id.as_str().as_bytes()];
+        self.webhook.secrets.keyed_hash_of(HashLabel::IdempotencyKey, &parts)
     }
 
     /// The gateway, as its webhook's secret has shown it.

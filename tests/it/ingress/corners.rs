@@ -1,6 +1,7 @@
 //! Lost replies, and what changes between the read and the write.
 
 use domain::guard::Guard;
+use domain::ports::Clock;
 use domain::time::Millis;
 use harness::sqlite::Fault;
 use serde_json::json;
@@ -98,6 +99,18 @@ fn a_chat_that_changes_hands_in_the_middle_speaks_for_its_new_owner() {
     assert_eq!(desk.say(70, 1001, "whose words are these"), Disposition::Turn);
     assert_eq!(desk.texts("SELECT user_id AS v FROM turns"), ["user_00bob"]);
     assert_eq!(desk.texts("SELECT user_id AS v FROM messages"), ["user_00bob"]);
+}
+
+#[test]
+fn an_id_that_comes_again_after_it_was_forgotten_is_a_new_update() {
+    let desk = Desk::new();
+    assert_eq!(desk.say(70, 1001, "hello"), Disposition::Turn);
+    desk.pass(Millis::from_mins(8 * 24 * 60));
+    for statement in store::outbox::purge::purge(desk.clock.now(), 100) {
+        desk.sql.sql.run(domain::sql::Shard::Directory, &[statement]);
+    }
+    assert_eq!(desk.say(70, 1001, "hello"), Disposition::Turn);
+    assert_eq!(desk.number("SELECT count(*) AS v FROM turns"), 2);
 }
 
 #[test]
