@@ -17,12 +17,14 @@ pub mod open;
 mod wave;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
 use domain::ids::GatewayId;
 use domain::keys::MasterSecrets;
 use domain::ports::{Checkpoint, Clock, Entropy, Http, Queue, Sql};
 use domain::telegram::send::Api;
 use domain::time::{Millis, Timestamp};
+use futures::future::select;
 use serde::Serialize;
 
 use crate::jobs::{Acked, Disposition};
@@ -43,6 +45,9 @@ const RECHECK: Millis = Millis::new(500);
 
 /// How far ahead an order is put on the queue; the sweep finds what is due later.
 const AHEAD_MAX: Millis = Millis::from_secs(60);
+
+/// How long the queue may take to take an order.
+const ORDER_PATIENCE: Millis = Millis::from_secs(5);
 
 /// What sending is built on.
 pub trait SendPorts {
@@ -232,6 +237,8 @@ async fn order_again<P: SendPorts>(order: Order, ports: &P) {
         gateway_id: order.gateway_id,
     };
     let body = JobMessage::new(order.epoch, job).encode();
+    let sent = pin!(ports.sends().send(body, wait));
+    let patience = pin!(ports.clock().sleep(ORDER_PATIENCE));
     // await 8; the sweep covers what is lost here
-    let _ = ports.sends().send(body, wait).await;
+    let _ = select(sent, patience).await;
 }
