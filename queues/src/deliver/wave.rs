@@ -74,7 +74,10 @@ pub(super) async fn run<P: SendPorts>(
     count(&tried, sums);
     // The ledger keeps the pace from the time of the claim; a slow claim must not bring two waves together.
     let paced = began.plus(pace_of(tried.len(), &policy));
-    Ok(outcomes.next_due.map(|due| due.max(paced)))
+    // After a full wave there may be more, also where those that wait behind others hide it.
+    let full = tried.len() >= usize::try_from(WAVE_MAX).unwrap_or(usize::MAX);
+    let due = outcomes.next_due.or(full.then_some(paced));
+    Ok(due.map(|due| due.max(paced)))
 }
 
 /// How long so many messages take of a gateway's pace.

@@ -122,3 +122,19 @@ fn nothing_is_begun_once_it_has_expired() {
         assert_eq!(office.texts().len(), sends, "{late} ms late");
     }
 }
+
+#[test]
+fn what_waits_behind_others_hides_nothing_that_is_due() {
+    let office = Office::new();
+    // The first message of a chat is tried again in an hour, and more than are looked at wait behind it.
+    for _ in 0..205 {
+        office.reply("One more.");
+    }
+    office
+        .sql
+        .execute("UPDATE outbound_messages SET next_attempt_at = next_attempt_at + 3600000 WHERE lane_no = 1");
+    office.pass(1);
+    office.reply_to_chats(13);
+    let sums = office.deliver();
+    assert_eq!((sums.waves, sums.accepted), (3, 13));
+}
