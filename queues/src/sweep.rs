@@ -37,6 +37,10 @@ const ENDED_AT_ONCE: usize = 50;
 /// How often one sweep looks for more messages that are over: after an outage of a day there may be many.
 const LOOKS_MAX: usize = 10;
 
+/// How many batches of a sweep end messages. Each is 12 statements; the database takes 1,000 queries from one invocation,
+/// and what comes behind needs some of them.
+const ENDINGS_MAX: usize = 60;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
@@ -170,6 +174,7 @@ async fn put_right(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
 
 /// Ends messages that will not be sent any more, and the turns that waited for them.
 async fn end_messages(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
+    let mut endings_left = ENDINGS_MAX;
     for _ in 0..LOOKS_MAX {
         // await 8
         let over = rows(sql, shard(), outbox::over(now, outbox::SWEEP_LIMIT)).await;
@@ -178,18 +183,23 @@ async fn end_messages(sql: &impl Sql, now: Timestamp, swept: &mut Swept) {
         };
         let before = (swept.ended(), swept.failed);
         for some in over.chunks(ENDED_AT_ONCE) {
+            if endings_left == 0 {
+                break;
+            }
+            endings_left = endings_left.saturating_sub(1);
             if end_some(sql, some, now, swept).await {
                 continue;
             }
             // One that the schema does not let end must not keep the others.
-            for one in some {
+            for one in some.iter().take(endings_left) {
+                endings_left = endings_left.saturating_sub(1);
                 if !end_some(sql, std::slice::from_ref(one), now, swept).await {
                     swept.fail();
                 }
             }
         }
         // Nothing left, nothing got done, or the database is not well: the next sweep goes on.
-        if over.len() < limit() || swept.ended() == before.0 || swept.failed > before.1 {
+        if over.len() < limit() || swept.ended() == before.0 || swept.failed > before.1 || endings_left == 0 {
             return;
         }
     }

@@ -268,3 +268,26 @@ fn a_message_that_cannot_be_ended_keeps_no_other_from_its_end() {
     let swept = counter.sweep();
     assert_eq!((swept.expired + swept.cancelled, swept.failed), (10, 1));
 }
+
+#[test]
+fn messages_that_cannot_be_ended_leave_the_rest_of_the_minute_its_queries() {
+    let mut counter = Counter::new();
+    counter.answer("key", "hello");
+    others(&counter, 199);
+    for damaged in [20, 70, 120, 170] {
+        counter.desk.sql.execute(&format!(
+            "DELETE FROM turn_events WHERE turn_id = 'turn_00other{damaged}'"
+        ));
+    }
+    counter.desk.pass(Millis::from_mins(24 * 60));
+    let mut ended = 0;
+    for _ in 0..6 {
+        counter.desk.sql.take_log();
+        let swept = counter.sweep_for(1);
+        ended += swept.expired + swept.cancelled;
+        let log = counter.desk.sql.take_log();
+        let queries: usize = log.iter().map(|batch| batch.statements.len()).sum();
+        assert!(queries <= 800, "{queries} of the 1,000 queries of an invocation");
+    }
+    assert_eq!(ended, 196);
+}
