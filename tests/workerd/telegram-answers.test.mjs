@@ -137,6 +137,24 @@ test("Telegram takes the message, then stalls: ambiguous, again, and on record",
   assert.equal(row.ambiguous_count, 1);
 });
 
+test("Telegram stalls every time: after the fourth nobody-knows it ends, and all of it is on record", async () => {
+  const person = await meeting({ fault: "stall", text: "answer ", times: 50 });
+  const [turn] = await eventually(async () => {
+    // As if the waits between the attempts, up to a minute, were over.
+    await hermod.query("UPDATE outbound_messages SET next_attempt_at = ?1 WHERE gateway_id = ?2 AND status = 'retry'", Date.now(), person.gateway);
+    await telegram.sweep();
+    const turns = await telegram.turnsOf(person);
+    return turns[0]?.terminal_at && turns;
+  }, { timeoutMs: 60_000, everyMs: 500, what: "the end of the turn" });
+  assert.deepEqual([turn.status, turn.error_code, turn.delivery_status], ["terminal_failure", "delivery_failed", "failed"]);
+  assert.deepEqual(await attempts(turn), Array(4).fill("ambiguous timeout stalled"));
+  const [row] = await telegram.rowsOf(turn.turn_id);
+  assert.deepEqual([row.status, row.attempt_count, row.ambiguous_count], ["failed", 4, 4]);
+  assert.equal(person.replies().filter((text) => text.startsWith("answer ")).length, 4, "as often as it was tried, and no more");
+  const { json } = await hermod.request("GET", `/turns/${turn.turn_id}`, { token: person.token });
+  assert.equal(json.reply, person.replies()[0], "the answer is still there to read");
+});
+
 test("the connection breaks before the message is taken, or after", async () => {
   const before = await meeting({ fault: "reset" });
   const after = await meeting({ fault: "drop" });
