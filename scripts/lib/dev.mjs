@@ -148,7 +148,7 @@ async function token() {
 }
 
 async function ledger() {
-  const text = await ledgerText(state, what).catch((error) => fail(error.message, "scripts/dev --help tells how to send a message."));
+  const text = await ledgerText(state, what).catch((error) => fail(error.message));
   console.log(text);
 }
 

@@ -55,7 +55,7 @@ export async function ledgerText(state, turnId) {
   const database = await open(state);
   try {
     const turn = database.prepare(TURN).get(turnId ?? null);
-    if (!turn) throw new Error(turnId ? `no turn ${turnId}` : "no message has come in by a channel yet");
+    if (!turn) throw new Error(turnId ? `no turn ${turnId}` : "no message has come in by a channel yet; the lines that scripts/dev prints send one");
     const events = database.prepare(EVENTS).all(turn.turn_id);
     const rows = database.prepare(ROWS).all(turn.turn_id);
     const attempts = database.prepare(ATTEMPTS);

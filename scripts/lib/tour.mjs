@@ -42,9 +42,23 @@ function telegramTour({ url, state, demo, telegram }) {
   ];
 }
 
+/** With another Telegram: what it would deliver. */
+function webhookTour({ state, telegram }) {
+  const { chat_id, webhook_url, webhook_secret } = telegram;
+  const from = `{"id":${chat_id},"is_bot":false,"first_name":"Sample"}`;
+  const message = `{"message_id":1,"date":${Math.floor(Date.now() / 1000)},"chat":{"id":${chat_id},"type":"private"},"from":${from},"text":"hello"}`;
+  return [
+    [
+      title(`Telegram is ${telegram.api_base}; this is what it would deliver (every update has an update_id of its own)`),
+      `curl -sS -i -X POST ${webhook_url} -H 'X-Telegram-Bot-Api-Secret-Token: ${webhook_secret}' \\\n  -H 'Content-Type: application/json' -d '{"update_id":${Math.floor(Date.now() / 1000)},"message":${message}}'`,
+    ],
+    [title("Both ledgers of that turn: its events, and each attempt to deliver its answer"), `scripts/dev ledger --state ${state}`],
+  ];
+}
+
 /** The lines to try; {url, state, log, demo, telegram} as in ready.json. */
 export function tour(ready) {
-  const sections = [...chatTour(ready), ...(ready.telegram.url ? telegramTour(ready) : [])];
+  const sections = [...chatTour(ready), ...(ready.telegram.url ? telegramTour : webhookTour)(ready)];
   const lines = sections.map((section) => section.join("\n")).join("\n\n");
   return `\nHermod runs at ${ready.url} (state in ${ready.state}, log in ${ready.log}). Try:\n\n${lines}\n`;
 }
