@@ -212,6 +212,22 @@ fn a_flood_that_does_not_say_how_long_holds_by_the_schedule_and_none_holds_for_e
 }
 
 #[test]
+fn a_message_that_was_tried_often_does_not_silence_a_bot_for_hours() {
+    let desk = Desk::new();
+    desk.turn("ann", 1, 1);
+    desk.sql.execute("UPDATE outbound_messages SET attempt_count = 10");
+    settle_first(&desk, &retry(None, Holds::Gateway));
+    assert_eq!(
+        desk.list("SELECT next_attempt_at AS v FROM outbound_messages"),
+        (START + 7_200_000).to_string()
+    );
+    assert_eq!(
+        desk.list("SELECT next_at AS v FROM send_pacing"),
+        (START + 60_000).to_string()
+    );
+}
+
+#[test]
 fn a_busy_chat_holds_its_lane_only() {
     let desk = Desk::new();
     desk.turn("ann", 1, 1);

@@ -67,6 +67,10 @@ const WHOLE: i64 = 1_000_000;
 /// The longest time for which a provider's word holds up more than the one row: nothing that waits now lives longer.
 pub const HOLD_MAX: Millis = Millis::from_mins(24 * 60);
 
+/// The longest time for which a provider holds up more than the one row that does not say for how long: a row that has
+/// been tried often waits for hours, and must not silence everything else meanwhile.
+pub const HOLD_UNSTATED_MAX: Millis = Millis::from_secs(60);
+
 /// The wait that the schedule has after so many attempts, without jitter: none before the first.
 pub fn wait_after(attempts_made: i64) -> Millis {
     let Some(at) = attempts_made.checked_sub(1).and_then(|at| usize::try_from(at).ok()) else {

@@ -2,7 +2,7 @@
 
 use domain::ids::OutboxId;
 use domain::outbox::outcome::{ErrorClass, ErrorCode, Holds, Outcome};
-use domain::outbox::policy::HOLD_MAX;
+use domain::outbox::policy::{HOLD_MAX, HOLD_UNSTATED_MAX};
 use domain::outbox::settlement::{Change, Settlement};
 use domain::time::{Millis, Timestamp};
 use domain::turn::EventType;
@@ -96,7 +96,10 @@ impl<'a> Item<'a> {
                 self.ambiguous = u8::from(*ambiguous);
                 self.plain = u8::from(matches!(change, Change::Plain));
                 self.moved = u8::from(matches!(change, Change::Destination(_)));
-                let until = retry_after.map_or(*at, |after| now.plus(after)).min(now.plus(HOLD_MAX));
+                let unstated = (*at).min(now.plus(HOLD_UNSTATED_MAX));
+                let until = retry_after
+                    .map_or(unstated, |after| now.plus(after))
+                    .min(now.plus(HOLD_MAX));
                 match holds {
                     Holds::Row => {}
                     Holds::Lane => self.lane_until = Some(until.as_millis()),
