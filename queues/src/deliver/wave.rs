@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use domain::ids::{GatewayId, HOME_SHARD, LeaseToken, OutboxId};
 use domain::keys::{Aad, DataKey, HashLabel, MasterSecrets};
 use domain::outbox::SendChannel;
-use domain::outbox::outcome::{ErrorClass, ErrorCode, Outcome};
+use domain::outbox::outcome::{ErrorClass, ErrorCode, Holds, Outcome};
 use domain::outbox::policy::{self, Policy, WAVE_MAX, may_start};
 use domain::outbox::settlement::{Change, Settlement, settle};
 use domain::ports::{Checkpoint, Clock, OutboundRequest};
@@ -50,6 +50,9 @@ pub(super) async fn run<P: SendPorts>(
     };
     let token = LeaseToken::mint(ports.clock().now(), ports.entropy());
     let claimed = claim_wave(gateway_id, &token, epoch, &policy, ports).await?;
+    if claimed.unreadable > 0 {
+        ports.alert(Alert::Unreadable);
+    }
     if claimed.rows.is_empty() {
         return Ok(claimed.next_due);
     }
@@ -169,12 +172,17 @@ fn prepare<P: SendPorts>(
     }
     let token = credential.ok_or(Outcome::Unauthorized)?;
     let unopened = |unopened: Unopened| {
-        if unopened == Unopened::Broken {
-            ports.alert(Alert::Unreadable);
+        let (class, code) = (ErrorClass::Content, ErrorCode::ContentUnreadable);
+        if unopened == Unopened::Gone {
+            return Outcome::Rejected { class, code };
         }
-        Outcome::Rejected {
-            class: ErrorClass::Content,
-            code: ErrorCode::ContentUnreadable,
+        ports.alert(Alert::Unreadable);
+        // A secret that was removed too early can be put back, and then nothing is lost.
+        Outcome::Retry {
+            class,
+            code,
+            after: None,
+            holds: Holds::Row,
         }
     };
     let (text, key) = open::words(row, ports.secrets()).map_err(unopened)?;

@@ -138,3 +138,21 @@ fn what_waits_behind_others_hides_nothing_that_is_due() {
     let sums = office.deliver();
     assert_eq!((sums.waves, sums.accepted), (3, 13));
 }
+
+/// A later version may have made rows that this one cannot read.
+#[test]
+fn a_row_that_cannot_be_read_keeps_no_other_from_being_sent() {
+    let office = Office::new();
+    office.reply_to_chats(3);
+    office
+        .sql
+        .execute("UPDATE outbound_messages SET content_kind = 'template', content_ref = 'of_tomorrow', content_from = NULL, content_to = NULL WHERE outbox_id LIKE 'out_00no2-%'");
+    let (dispositions, sums) = office.consume(vec![office.order()]);
+    assert_eq!(dispositions, [Disposition::Ack(queues::jobs::Acked::Done)]);
+    assert_eq!((sums.accepted, sums.failed), (2, 0));
+    assert_eq!(
+        office.rows(),
+        ["provider_accepted 1 -", "leased 1 -", "provider_accepted 1 -"]
+    );
+    assert_eq!(office.alerts(), [Alert::Unreadable]);
+}

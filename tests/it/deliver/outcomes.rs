@@ -264,7 +264,25 @@ fn words_that_were_changed_are_not_sent() {
         office.deliver();
         let soup = office.texts().iter().any(|text| text.starts_with("Soup"));
         assert!(!soup, "{damage}");
-        assert_eq!(office.rows()[0], "failed 1 content_unreadable", "{damage}");
+        assert_eq!(office.rows(), ["retry 1 content_unreadable"], "{damage}");
         assert!(office.alerts().contains(&Alert::Unreadable), "{damage}");
     }
+}
+
+/// A master secret that was removed too early may be put back.
+#[test]
+fn words_that_do_not_open_wait_until_they_do() {
+    let office = office_with([]);
+    office
+        .sql
+        .execute("UPDATE data_keys SET master_version = master_version + 1");
+    office.deliver();
+    assert_eq!(office.texts(), Vec::<String>::new());
+    office
+        .sql
+        .execute("UPDATE data_keys SET master_version = master_version - 1");
+    office.pass(6_000);
+    office.deliver();
+    assert_eq!(office.rows(), ["provider_accepted 2 content_unreadable"]);
+    assert_eq!(office.turns(), ["terminal_success -"]);
 }

@@ -18,6 +18,9 @@ const LOOK_MAX: u32 = 200;
 #[derive(Clone)]
 pub struct Claimed {
     pub rows: Vec<ClaimedRow>,
+    /// How many more are held that cannot be made sense of, perhaps because a later version made them. They wait for
+    /// their leases to end, and keep no other from being sent.
+    pub unreadable: usize,
     /// `None` when there is no such gateway.
     pub gateway: Option<ClaimedGateway>,
     /// When something else of this gateway can be claimed next, as far as that is known now; never earlier than now.
@@ -154,11 +157,12 @@ pub fn read_claimed(rows: &[Rows], now: Timestamp) -> Result<Claimed, RowError> 
     let [.., messages, gateway, next_due] = rows else {
         return Err(wrong("", "what was claimed"));
     };
-    let rows = messages.rows.iter().map(read_row).collect::<Result<Vec<_>, _>>()?;
+    let rows: Vec<ClaimedRow> = messages.rows.iter().filter_map(|row| read_row(row).ok()).collect();
     let gateway = gateway.first().map(read_gateway).transpose()?;
     // What is due and was not taken is forbidden by something else than time: asking again at once would not help.
     let next_due = read_next_due(next_due)?.filter(|at| !rows.is_empty() || *at > now);
     Ok(Claimed {
+        unreadable: messages.rows.len().saturating_sub(rows.len()),
         rows,
         gateway,
         next_due,
