@@ -51,25 +51,26 @@ async function assertOutcome({ person, question, delivery }, { calls, replies, a
   assert.deepEqual([row.status, row.provider_message_id], ["provider_accepted", String(person.messages().at(-1).message.message_id)]);
 }
 
-const BEFORE_SENDING = [
-  ["ingress_committed", 1], ["model_call_started", 2], ["model_replied", 2], ["assistant_stored", 1], ["context_written", 1], ["outbox_enqueued", 1],
+const TWICE = "it arrives twice, and the attempts say why";
+/** What must come of a kill at each point, in the order in which a message passes them. */
+const POINTS = [
+  ["ingress_committed", "the answer arrives once", { calls: 1, replies: 1, attempts: [ACCEPTED] }],
+  ["model_call_started", "the answer arrives once", { calls: 2, replies: 1, attempts: [ACCEPTED] }],
+  ["model_replied", "the answer arrives once", { calls: 2, replies: 1, attempts: [ACCEPTED] }],
+  ["assistant_stored", "the answer arrives once", { calls: 1, replies: 1, attempts: [ACCEPTED] }],
+  ["context_written", "the answer arrives once", { calls: 1, replies: 1, attempts: [ACCEPTED] }],
+  ["outbox_enqueued", "the answer arrives once", { calls: 1, replies: 1, attempts: [ACCEPTED] }],
+  ["send_claimed", "the attempt is closed as ambiguous, and the answer arrives once", { calls: 1, replies: 1, attempts: [LOST, ACCEPTED] }],
+  ["provider_accepted", TWICE, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }],
+  ["before_settle", TWICE, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }],
 ];
-for (const [name, calls] of BEFORE_SENDING) {
-  test(`killed at ${name}: the answer arrives once`, async () => {
-    await assertOutcome(await crashAt(name), { calls, replies: 1, attempts: [ACCEPTED] });
-  });
-}
 
-describe("killed while a row is leased", () => {
+describe("killed, restarted, swept", () => {
   const crashed = {};
-  // The lease of a dead sender runs for a minute: the three wait for it together.
+  // A turn is looked at after half a minute, a row of a dead sender after a minute: all wait for that together. The
+  // last point comes first, so that nobody who was killed before can be the one who is held at the next.
   before(async () => {
-    for (const name of ["send_claimed", "provider_accepted", "before_settle"]) crashed[name] = await crashAt(name);
+    for (const [name] of POINTS.toReversed()) crashed[name] = await crashAt(name);
   });
-  test("killed at send_claimed: the attempt is closed as ambiguous, and the answer arrives once", () =>
-    assertOutcome(crashed.send_claimed, { calls: 1, replies: 1, attempts: [LOST, ACCEPTED] }));
-  test("killed at provider_accepted: it arrives twice, and the attempts say why", () =>
-    assertOutcome(crashed.provider_accepted, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }));
-  test("killed at before_settle: it arrives twice, and the attempts say why", () =>
-    assertOutcome(crashed.before_settle, { calls: 1, replies: 2, attempts: [LOST, ACCEPTED] }));
+  for (const [name, what, expected] of POINTS) test(`at ${name}: ${what}`, () => assertOutcome(crashed[name], expected));
 });
