@@ -58,6 +58,9 @@ pub struct Claim {
     pub text: Option<String>,
     /// The request to the provider.
     pub sent: Option<usize>,
+    /// Another one of the same wave took the same words to the same chat, so that nobody can tell their requests apart:
+    /// that chat had moved, and stood in two lanes.
+    pub twin: bool,
 }
 
 /// Clones are the same.
@@ -250,6 +253,7 @@ impl Claims {
             chat,
             text: self.words(database, row),
             sent: None,
+            twin: false,
         };
         self.0.claims.borrow_mut().push(claim);
     }
@@ -341,13 +345,14 @@ impl Claims {
                 && claim.chat.as_ref() == Some(&sent.chat)
                 && claim.text.as_ref().is_none_or(|text| *text == sent.text)
         };
-        let Some(claim) = claims.iter_mut().rev().find(fits) else {
-            return watch.wrong(
-                "sent_under_claim",
-                format!("request {number} to {} belongs to no claim", sent.chat),
-            );
+        let mut fitting = claims.iter_mut().rev().filter(fits);
+        let Some(claim) = fitting.next() else {
+            return watch.wrong("sent_under_claim", format!("request {number} belongs to no claim"));
         };
         claim.sent = Some(number);
+        if let Some(other) = fitting.next() {
+            (claim.twin, other.twin) = (true, true);
+        }
         let claim = claim.clone();
         drop(claims);
         self.check_send(database, &claim, &sent);

@@ -271,7 +271,7 @@ pub fn check_provider(world: &World, plan: &Plan, rows: &[Row]) {
         let row = rows.iter().find(|row| row.id == claim.outbox_id)?;
         Some((row, row.attempts.iter().find(|one| one.no == claim.attempt_no)?))
     };
-    for claim in &claims {
+    for claim in claims.iter().filter(|claim| !claim.twin) {
         let Some((row, attempt)) = find(claim) else {
             watch.wrong(
                 "attempt_kept",
@@ -309,7 +309,7 @@ pub fn check_provider(world: &World, plan: &Plan, rows: &[Row]) {
 fn check_order(world: &World, rows: &[Row], claims: &[Claim]) {
     let sent = world.telegram.sent();
     let mut lanes: BTreeMap<&str, Vec<(i64, &Row)>> = BTreeMap::new();
-    for claim in claims {
+    for claim in claims.iter().filter(|claim| !claim.twin) {
         let Some(number) = claim.sent else { continue };
         let Some((at, Verdict::Taken { .. })) = sent[number].arrived else {
             continue;
