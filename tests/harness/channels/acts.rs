@@ -25,11 +25,14 @@ pub async fn act(world: Rc<World>, act: Act) {
         Act::Again { nth, changed } => arrivals::again(world, nth, changed).await,
         Act::Deliver { gateway, copies } => {
             for _ in 0..copies {
-                let job = Job::Deliver {
-                    gateway_id: world.places.gateways[gateway].id.clone(),
-                };
-                order(&world, world.epoch(), job).await;
+                let _ = world.sends.send(order(&world, gateway), Millis::ZERO).await;
             }
+        }
+        Act::DeliverAll => {
+            let gateways = 0..world.places.gateways.len();
+            let orders = gateways.flat_map(|gateway| [order(&world, gateway), order(&world, gateway)]);
+            let orders = orders.collect();
+            senders::send(world, orders).await;
         }
         Act::OldMessages { user, gateway } => old_messages(world, user, gateway).await,
         Act::Fetch { manner } => outside::fetch(world, manner).await,
@@ -106,12 +109,10 @@ fn link(world: &Rc<World>, user: usize, chats: [Option<usize>; 2], spoilt: bool)
     }
 }
 
-/// Puts an order to send on its queue.
-pub async fn order(world: &World, epoch: i64, job: Job) {
-    let _ = world
-        .sends
-        .send(JobMessage::new(epoch, job).encode(), Millis::ZERO)
-        .await;
+/// An order to send, as it stands on its queue.
+fn order(world: &World, gateway: usize) -> String {
+    let gateway_id = world.places.gateways[gateway].id.clone();
+    JobMessage::new(world.epoch(), Job::Deliver { gateway_id }).encode()
 }
 
 async fn old_messages(world: Rc<World>, user: usize, gateway: usize) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use super::claims::Caller;
+use super::callers::Caller;
 use super::plan::{Say, Whom};
 use super::{World, service};
 use crate::executor::WORLD_START;
@@ -167,7 +167,7 @@ async fn hand_in(world: &Rc<World>, gateway: usize, body: String) -> Option<u16>
     let skew = world.some_skew();
     process.set_skew(skew);
     world.perhaps_kill(Whom::Edge, &process);
-    let caller = world.claims.caller(Caller {
+    let caller = world.callers.add(Caller {
         skew,
         ..Caller::default()
     });

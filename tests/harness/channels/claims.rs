@@ -7,7 +7,7 @@
 //! A send starts only under a claim of its own, once, before the row expires and early enough to end within the lease.
 //! So what is forbidden later can only meet sends that were claimed before, and those end within that lease.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -15,6 +15,7 @@ use domain::outbox::policy::{LEASE_MARGIN, TELEGRAM};
 use domain::outbox::template::Template;
 use domain::sql::{Row, Statement, Value};
 
+use super::callers::Callers;
 use super::places::{CHANNEL, Places};
 use super::provider::{Sent, Telegram, Verdict};
 use crate::executor::WORLD_START;
@@ -22,17 +23,6 @@ use crate::sqlite::Database;
 use crate::world::model::Calls;
 use crate::world::people::People;
 use crate::world::watch::Watch;
-
-/// Whoever sends batches and requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Caller {
-    /// The epoch that its order to send came from, if it has one.
-    pub epoch: Option<i64>,
-    /// How far its clock is off.
-    pub skew: i64,
-    /// It sends for gateways that the service does not send for.
-    pub outside: bool,
-}
 
 /// An open row as it was when somebody last wrote to the outbox.
 #[derive(Clone)]
@@ -73,13 +63,11 @@ struct Inner {
     telegram: Telegram,
     calls: Calls,
     watch: Watch,
-    callers: RefCell<Vec<Caller>>,
+    callers: Callers,
     rows: RefCell<BTreeMap<String, Seen>>,
     /// When each lane and each gateway may be claimed next.
     paces: RefCell<BTreeMap<String, i64>>,
     claims: RefCell<Vec<Claim>>,
-    /// Some clock is off, so a lease may be taken over while it lasts.
-    skewed: Cell<bool>,
 }
 
 const ROWS: &str = "SELECT outbox_id, status, lease_token, lease_expires_at, max(next_attempt_at, not_before) AS due
@@ -110,40 +98,29 @@ LEFT JOIN channel_addresses d ON d.address_id = o.address_id
 WHERE o.outbox_id = ?1";
 
 impl Claims {
-    pub fn new(people: Rc<People>, places: Rc<Places>, telegram: Telegram, calls: Calls, watch: Watch) -> Self {
+    pub fn new(
+        people: Rc<People>,
+        places: Rc<Places>,
+        telegram: Telegram,
+        calls: Calls,
+        callers: Callers,
+        watch: Watch,
+    ) -> Self {
         Self(Rc::new(Inner {
             people,
             places,
             telegram,
             calls,
             watch,
-            callers: RefCell::new(vec![Caller::default()]),
+            callers,
             rows: RefCell::default(),
             paces: RefCell::default(),
             claims: RefCell::default(),
-            skewed: Cell::new(false),
         }))
-    }
-
-    /// A number for one more caller.
-    pub fn caller(&self, caller: Caller) -> u64 {
-        self.0.skewed.set(self.0.skewed.get() || caller.skew != 0);
-        let mut callers = self.0.callers.borrow_mut();
-        callers.push(caller);
-        callers.len() as u64 - 1
-    }
-
-    pub fn caller_of(&self, number: u64) -> Caller {
-        self.0.callers.borrow()[number as usize]
     }
 
     pub fn all(&self) -> Vec<Claim> {
         self.0.claims.borrow().clone()
-    }
-
-    /// Whether any clock was off so far.
-    pub fn is_skewed(&self) -> bool {
-        self.0.skewed.get()
     }
 
     /// Looks at a batch that just committed.
@@ -203,7 +180,7 @@ impl Claims {
         let flag = |column: &str| row.optional_integer(column) == Ok(Some(1));
         let id = text("outbox_id");
         let watch = &self.0.watch;
-        let caller = self.caller_of(number);
+        let caller = self.0.callers.get(number);
         let Ok(now) = row.integer("started_at") else {
             return watch.wrong("attempt_first", format!("{id} was claimed without an attempt"));
         };
@@ -266,7 +243,7 @@ impl Claims {
             else {
                 continue;
             };
-            let until = WORLD_START + arrived + seconds * 1_000 + self.caller_of(claim.caller).skew;
+            let until = WORLD_START + arrived + seconds * 1_000 + self.0.callers.get(claim.caller).behind;
             if now >= until {
                 continue;
             }
@@ -361,7 +338,7 @@ impl Claims {
     fn check_send(&self, database: &Database, claim: &Claim, sent: &Sent) {
         let watch = &self.0.watch;
         let id = &claim.outbox_id;
-        let caller = self.caller_of(sent.caller);
+        let caller = self.0.callers.get(sent.caller);
         let now = WORLD_START + sent.began + caller.skew;
         watch.that(now < claim.expires_at, "sent_expired", || {
             format!("{id} was sent {} ms after it expired", now - claim.expires_at)
@@ -370,7 +347,7 @@ impl Claims {
         watch.that(now + least <= claim.lease_until, "sent_in_lease", || {
             format!("{id} was sent with {} ms left of its lease", claim.lease_until - now)
         });
-        if !self.is_skewed() {
+        if !self.0.callers.is_skewed() {
             let sql = "SELECT 1 AS v FROM outbound_attempts
                        WHERE outbox_id = ?1 AND attempt_no = ?2 AND finished_at IS NULL";
             let key = [id.as_str().into(), Value::integer(claim.attempt_no).expect("a number")];

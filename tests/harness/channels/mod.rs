@@ -3,6 +3,7 @@
 
 mod acts;
 pub mod arrivals;
+mod callers;
 mod claims;
 mod intake;
 pub mod many;
@@ -35,6 +36,7 @@ use crate::world::people::People;
 use crate::world::record::Report;
 use crate::world::watch::Watch;
 use arrivals::Update;
+use callers::Callers;
 use claims::Claims;
 use intake::Intake;
 use places::{Places, first_token};
@@ -65,6 +67,7 @@ pub struct World {
     calls: Calls,
     watch: Watch,
     claims: Claims,
+    callers: Callers,
     alarms: Alarms,
     /// Orders to run a user's turns, and orders to send.
     jobs: SimQueue,
@@ -143,11 +146,13 @@ impl World {
         let alarms = Alarms::new(executor.clone());
         let panics = Rc::new(Cell::new(u32::from(plan.deaths > 50) * 15));
         let calls = Calls::new(executor.clone(), plan.model, Rc::clone(&panics));
+        let callers = Callers::new();
         let claims = Claims::new(
             Rc::clone(&people),
             Rc::clone(&places),
             telegram.clone(),
             calls.clone(),
+            callers.clone(),
             watch.clone(),
         );
         watch_batches(&sql, &watch, &claims, &telegram);
@@ -174,6 +179,7 @@ impl World {
             calls,
             watch,
             claims,
+            callers,
             alarms,
             jobs,
             sends,

@@ -17,7 +17,7 @@ use store::outbox::claim::{Claim, Claimant, claim};
 use store::outbox::claimed::{ClaimedRow, claimed, read_claimed};
 use store::outbox::settle::{Settled, Wave, settle_wave};
 
-use super::claims::Caller;
+use super::callers::Caller;
 use super::plan::{Manner, Whom};
 use super::{World, service};
 
@@ -29,10 +29,10 @@ pub async fn fetch(world: Rc<World>, manner: Manner) {
     let process = world.executor.process();
     world.perhaps_kill(Whom::Sender, &process);
     let epoch = world.epoch();
-    let caller = world.claims.caller(Caller {
+    let caller = world.callers.add(Caller {
         epoch: Some(epoch),
-        skew: 0,
         outside: true,
+        ..Caller::default()
     });
     let ports = service::Ports::new(&world, &process, caller);
     let work = Rc::clone(&world);

@@ -203,6 +203,8 @@ pub enum Act {
         gateway: usize,
         copies: u32,
     },
+    /// One batch of orders to send for every gateway, twice each.
+    DeliverAll,
     /// Messages of an earlier version, of an old epoch, and unreadable ones, on both queues.
     OldMessages {
         user: usize,
@@ -305,6 +307,7 @@ impl Step {
             Act::Again { .. }
             | Act::ProviderOutage { .. }
             | Act::BumpEpoch
+            | Act::DeliverAll
             | Act::Quarantine { .. }
             | Act::Requeue
             | Act::Withdraw { .. }

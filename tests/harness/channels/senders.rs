@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use domain::job::JobMessage;
 use queues::jobs::{Disposition, consume};
 
-use super::claims::Caller;
+use super::callers::Caller;
 use super::plan::Whom;
 use super::{World, service};
 
@@ -21,22 +22,23 @@ pub fn listen(world: &Rc<World>) {
     let mine = Rc::clone(world);
     world
         .sends
-        .on_message(Rc::new(move |body| Box::pin(send(Rc::clone(&mine), body))));
+        .on_message(Rc::new(move |body| Box::pin(send(Rc::clone(&mine), vec![body]))));
 }
 
-/// One message of the queue of sends; the answer says whether it is done with.
-async fn send(world: Rc<World>, body: String) -> bool {
+/// Messages of the queue of sends that come together; the answer says whether all are done with.
+pub async fn send(world: Rc<World>, bodies: Vec<String>) -> bool {
     let process = world.executor.process();
     let skew = world.some_skew();
     process.set_skew(skew);
     world.perhaps_kill(Whom::Sender, &process);
-    let epoch = domain::job::JobMessage::decode(&body).ok().map(|message| message.epoch);
-    let caller = world.claims.caller(Caller {
+    let epochs = bodies.iter().filter_map(|body| JobMessage::decode(body).ok());
+    let epoch = epochs.map(|message| message.epoch).max();
+    let caller = world.callers.add(Caller {
         epoch,
         skew,
-        outside: false,
+        ..Caller::default()
     });
-    let work = service::send(Rc::clone(&world), process.clone(), caller, body);
+    let work = service::send(Rc::clone(&world), process.clone(), caller, bodies);
     process.call(work).await.unwrap_or(false)
 }
 

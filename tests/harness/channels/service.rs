@@ -16,29 +16,40 @@ use queues::jobs::Disposition;
 use store::db::DbError;
 use store::outbox::operate;
 
+use super::callers::Callers;
 use super::places::CHANNEL;
 use super::plan::Scope;
 use super::provider::TelegramHttp;
 use super::{World, operator};
-use crate::executor::{Executor, Process, SimClock};
+use crate::executor::{Process, SimClock};
 use crate::network::SimSql;
 use crate::queue::SimQueue;
 use crate::rng::Rng;
 
-/// Lets everything else run, and so makes one more place to die at, or to be held up for longer than a lease lasts.
+/// Lets everything else run, and so makes one more place to die at, to be held up for longer than a lease lasts, or to
+/// have one's clock set.
 pub struct Pause {
-    executor: Executor,
-    /// Out of 1,000 times, how often it takes long.
+    process: Process,
+    callers: Callers,
+    caller: u64,
+    /// Out of 1,000 times, how often it takes long, and how often the clock jumps.
     stalls: u32,
+    jumps: u32,
 }
 
 impl Checkpoint for Pause {
     async fn reach(&self, _name: &'static str) {
-        let rng = self.executor.rng();
+        let executor = self.process.executor();
+        let rng = executor.rng();
         if rng.chance(self.stalls) {
-            self.executor.sleep(rng.between(0, 80_000)).await;
+            executor.sleep(rng.between(0, 80_000)).await;
         }
-        self.executor.pause().await;
+        if rng.chance(self.jumps) {
+            let millis = *rng.pick(&[-90_000, -1_500, 0, 1_500, 90_000]);
+            self.process.set_skew(millis);
+            self.callers.skew(self.caller, millis);
+        }
+        executor.pause().await;
     }
 }
 
@@ -63,8 +74,11 @@ impl Ports {
             http: world.telegram.of_caller(caller),
             sends: world.sends.clone(),
             checkpoint: Pause {
-                executor: world.executor.clone(),
+                process: process.clone(),
+                callers: world.callers.clone(),
+                caller,
                 stalls: if world.healed.get() { 0 } else { world.stalls },
+                jumps: if world.healed.get() { 0 } else { world.skewed / 2 },
             },
             secrets: Rc::clone(&world.people.secrets),
             api: api(),
@@ -116,10 +130,10 @@ impl SendPorts for Ports {
     fn alert(&self, _alert: Alert) {}
 }
 
-/// One message of the queue of sends; the answer says whether it is done with.
-pub async fn send(world: Rc<World>, process: Process, caller: u64, body: String) -> bool {
+/// Messages of the queue of sends that came together; the answer says whether all are done with.
+pub async fn send(world: Rc<World>, process: Process, caller: u64, bodies: Vec<String>) -> bool {
     let ports = Ports::new(&world, &process, caller);
-    let (dispositions, _) = consume(&[body], &ports).await;
+    let (dispositions, _) = consume(&bodies, &ports).await;
     dispositions.iter().all(|one| matches!(one, Disposition::Ack(_)))
 }
 

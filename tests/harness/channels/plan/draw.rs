@@ -177,6 +177,7 @@ fn everyday(rng: &Rng, plan: &Plan) -> Act {
                 Manner::Confused,
             ]),
         },
+        18 | 19 if rng.chance(300) => Act::DeliverAll,
         _ => Act::Deliver {
             gateway: one(rng, plan.gateways()),
             copies: 1 + rng.below(3) as u32,
