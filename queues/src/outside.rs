@@ -11,7 +11,6 @@ use domain::guard::Guard;
 use domain::idempotency::IdempotencyKey;
 use domain::ids::{GatewayId, HOME_SHARD, LeaseToken, OutboxId};
 use domain::keys::MasterSecrets;
-use domain::outbox::outcome::{ErrorClass, ErrorCode, Outcome};
 use domain::outbox::outside::{AttemptBody, ClaimBody, OutcomeBody};
 use domain::outbox::policy::OUTSIDE;
 use domain::outbox::settlement::settle;
@@ -30,7 +29,7 @@ use store::outbox::settle as settling;
 use store::provisioning::Command;
 use store::token;
 
-use crate::deliver::open;
+use crate::deliver::open::{self, Unopened};
 
 const SHARD: Shard = Shard::User(HOME_SHARD);
 
@@ -96,8 +95,8 @@ impl<S: Sql, C: Clock, E: Entropy> Request<'_, S, C, E> {
         let mut messages = Vec::with_capacity(rows.len());
         for row in &rows {
             match self.message(row) {
-                Some(message) => messages.push(message),
-                None => self.give_up(row, token).await?,
+                Ok(message) => messages.push(message),
+                Err(unopened) => self.give_up(row, unopened, token).await?,
             }
         }
         Ok(Answer {
@@ -225,11 +224,11 @@ impl<S: Sql, C: Clock, E: Entropy> Request<'_, S, C, E> {
         Ok(read_claimed(&rows, now).map_err(defect)?.rows)
     }
 
-    /// One message as its sender gets it; `None` when it cannot be opened.
-    fn message(&self, row: &ClaimedRow) -> Option<Value> {
-        let (text, key) = open::words(row, self.secrets).ok()?;
-        let (destination, _) = open::destination(row, key.as_ref(), self.secrets).ok()?;
-        Some(json!({
+    /// One message as its sender gets it.
+    fn message(&self, row: &ClaimedRow) -> Result<Value, Unopened> {
+        let (text, key) = open::words(row, self.secrets)?;
+        let (destination, _) = open::destination(row, key.as_ref(), self.secrets)?;
+        Ok(json!({
             "outbox_id": row.outbox_id,
             "attempt": row.attempt_no,
             "turn_id": row.turn_id,
@@ -242,13 +241,10 @@ impl<S: Sql, C: Clock, E: Entropy> Request<'_, S, C, E> {
         }))
     }
 
-    /// Ends a row that nobody can send.
-    async fn give_up(&self, row: &ClaimedRow, token: &LeaseToken) -> Result<(), Problem> {
+    /// Ends a row whose words or destination are gone; one that ought to open waits until it does.
+    async fn give_up(&self, row: &ClaimedRow, unopened: Unopened, token: &LeaseToken) -> Result<(), Problem> {
         let now = self.clock.now();
-        let outcome = Outcome::Rejected {
-            class: ErrorClass::Content,
-            code: ErrorCode::ContentUnreadable,
-        };
+        let outcome = unopened.outcome();
         let settlement = settle(&row.tried, &outcome, &OUTSIDE, now, self.entropy);
         let attempts = [settling::Settled {
             outbox_id: &row.outbox_id,

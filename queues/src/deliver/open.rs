@@ -2,6 +2,7 @@
 
 use domain::ids::{GatewayId, UserId};
 use domain::keys::{Aad, DataKey, KeySubject, MasterSecrets, OwnSealed};
+use domain::outbox::outcome::{ErrorClass, ErrorCode, Holds, Outcome};
 use domain::turn::message_row;
 use store::outbox::claimed::{ClaimedRow, Content, Destination, SealedUnder};
 
@@ -12,6 +13,23 @@ pub enum Unopened {
     Gone,
     /// It ought to open and does not.
     Broken,
+}
+
+impl Unopened {
+    /// What an attempt comes to that had nothing to send.
+    pub const fn outcome(self) -> Outcome {
+        let (class, code) = (ErrorClass::Content, ErrorCode::ContentUnreadable);
+        match self {
+            Self::Gone => Outcome::Rejected { class, code },
+            // A secret that was removed too early can be put back, and then nothing is lost.
+            Self::Broken => Outcome::Retry {
+                class,
+                code,
+                after: None,
+                holds: Holds::Row,
+            },
+        }
+    }
 }
 
 /// The words of a row, and the person's key that sealed them, if a person's did.

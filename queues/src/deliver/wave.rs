@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use domain::ids::{GatewayId, HOME_SHARD, LeaseToken, OutboxId};
 use domain::keys::{Aad, DataKey, HashLabel, MasterSecrets};
 use domain::outbox::SendChannel;
-use domain::outbox::outcome::{ErrorClass, ErrorCode, Holds, Outcome};
+use domain::outbox::outcome::{ErrorCode, Outcome};
 use domain::outbox::policy::{self, Policy, WAVE_MAX, may_start};
 use domain::outbox::settlement::{Change, Settlement, settle};
 use domain::ports::{Checkpoint, Clock, OutboundRequest};
@@ -172,18 +172,10 @@ fn prepare<P: SendPorts>(
     }
     let token = credential.ok_or(Outcome::Unauthorized)?;
     let unopened = |unopened: Unopened| {
-        let (class, code) = (ErrorClass::Content, ErrorCode::ContentUnreadable);
-        if unopened == Unopened::Gone {
-            return Outcome::Rejected { class, code };
+        if unopened == Unopened::Broken {
+            ports.alert(Alert::Unreadable);
         }
-        ports.alert(Alert::Unreadable);
-        // A secret that was removed too early can be put back, and then nothing is lost.
-        Outcome::Retry {
-            class,
-            code,
-            after: None,
-            holds: Holds::Row,
-        }
+        unopened.outcome()
     };
     let (text, key) = open::words(row, ports.secrets()).map_err(unopened)?;
     let (chat_id, _) = open::destination(row, key.as_ref(), ports.secrets()).map_err(unopened)?;

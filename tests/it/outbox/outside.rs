@@ -246,3 +246,19 @@ fn what_cannot_be_opened_is_ended_and_what_is_set_aside_is_not_given() {
     assert_eq!(bridge.claim("k2")["messages"], json!([]));
     assert_eq!(bridge.desk.error("out1p1"), "content:content_unreadable");
 }
+
+/// A master secret that was removed too early may be put back.
+#[test]
+fn what_does_not_open_is_given_once_it_does() {
+    let bridge = Bridge::new();
+    bridge.turn(1);
+    let shift = |by: i32| {
+        let sql = format!("UPDATE data_keys SET master_version = master_version + {by} WHERE key_id = 'key_00ann'");
+        bridge.desk.sql.execute(&sql);
+    };
+    shift(1);
+    assert_eq!(bridge.claim("k1")["messages"], json!([]));
+    shift(-1);
+    bridge.desk.wait(Millis::from_secs(6));
+    assert_eq!(bridge.claim("k2")["messages"].as_array().unwrap().len(), 1);
+}
