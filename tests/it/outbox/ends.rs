@@ -63,8 +63,13 @@ fn a_moved_revision_cancels_what_waits() {
     desk.sql
         .execute("UPDATE users SET authorization_revision = 2 WHERE user_id = 'user_00ann'");
     assert_eq!(desk.end_what_is_over(), 2);
-    assert_eq!(desk.stand(), "ann1p1:cancelled ann1p2:cancelled bob1p1:pending");
+    assert_eq!(
+        desk.stand(),
+        "ann1:pending ann1p1:cancelled ann1p2:cancelled bob1p1:pending",
+        "and she is told that there is no answer"
+    );
     assert_eq!(desk.error("ann1p1"), "policy:authorization_changed");
+    assert_eq!(desk.takes(), ["bob1p1", "ann1"]);
     assert_eq!(
         desk.turn_stands(&ann),
         "terminal_failure/failed/delivery/delivery_cancelled/0"

@@ -285,5 +285,8 @@ fn an_answer_whose_person_changed_meanwhile_is_never_sent() {
         counter.turns(),
         ["terminal_failure delivery_cancelled, failed, answered"]
     );
-    assert_eq!(counter.outbox(), ["channel 1/1 cancelled authorization_changed"]);
+    assert_eq!(
+        counter.outbox(),
+        ["channel 1/1 cancelled authorization_changed", "notice 1/1 pending"]
+    );
 }

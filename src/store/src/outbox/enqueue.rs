@@ -112,7 +112,8 @@ pub fn notice_of_turn(turn: &TurnId, template: Template, actor: Actor, now: Time
     notices(&[turn], template, false, actor, now)
 }
 
-/// [`notice_of_turn`] for those of `turns` of which a part failed or expired.
+/// [`notice_of_turn`] for those of `turns` of which a part failed or expired, or may no longer be sent. The fixed text
+/// says nothing of the answer, so it goes to whom the person is today.
 pub(super) fn notices_of_failed(turns: &[&TurnId], actor: Actor, now: Timestamp) -> Vec<Statement> {
     notices(turns, Template::TurnFailed, true, actor, now)
 }
@@ -127,9 +128,11 @@ fn notices(turns: &[&TurnId], template: Template, failed: bool, actor: Actor, no
             sql: "INSERT INTO send_lanes (lane, gateway_id, last_no, idle_at)
 SELECT a.channel || '/' || a.gateway_id || '/' || a.external_hash, a.gateway_id, 1, ?2
   FROM json_each(?1) s JOIN turns t ON t.turn_id = s.value JOIN channel_addresses a ON a.address_id = t.address_id
+  JOIN users u ON u.user_id = t.user_id
  WHERE t.origin = 'channel' AND t.terminal_at IS NULL AND a.user_id = t.user_id AND a.status = 'active'
    AND (NOT CAST(?3 AS INTEGER) OR EXISTS (SELECT 1 FROM outbound_messages f
-     WHERE f.turn_id = t.turn_id AND f.origin <> 'notice' AND f.status IN ('failed', 'expired')))
+     WHERE f.turn_id = t.turn_id AND f.origin <> 'notice'
+       AND (f.status IN ('failed', 'expired') OR f.last_error_code = 'authorization_changed')))
 ON CONFLICT (lane) DO UPDATE SET last_no = last_no + 1",
             binds: vec![turns.as_str().into(), idle_at(now).into(), failed.into()],
         },
@@ -140,16 +143,18 @@ ON CONFLICT (lane) DO UPDATE SET last_no = last_no + 1",
   channel, gateway_id, address_id, lane, lane_no, group_id, part_no, part_count, content_kind, content_ref,
   visibility_scope, subject_user_id, created_by_user_id, authorization_revision, idempotency_key, status, priority,
   not_before, expires_at, max_attempts, next_attempt_at, created_at, updated_at)
-SELECT 'out' || substr(t.turn_id, 5), 'notice', t.turn_id, t.parent_turn_id, t.trace_id, t.family_id, t.user_id,
+SELECT 'out' || substr(t.turn_id, 5), 'notice', t.turn_id, t.parent_turn_id, t.trace_id, u.family_id, t.user_id,
   a.channel, a.gateway_id, a.address_id, l.lane, l.last_no + 1 - row_number() OVER (PARTITION BY l.lane),
   'out' || substr(t.turn_id, 5), 1, 1, 'template', ?2,
-  t.visibility_scope, t.subject_user_id, t.created_by_user_id, t.authorization_revision, 'notice:' || t.turn_id,
+  t.visibility_scope, t.subject_user_id, t.created_by_user_id, u.authorization_revision, 'notice:' || t.turn_id,
   'pending', ?4, ?3, ?5, ?6, ?3, ?3, ?3
   FROM json_each(?1) s JOIN turns t ON t.turn_id = s.value JOIN channel_addresses a ON a.address_id = t.address_id
+  JOIN users u ON u.user_id = t.user_id
   JOIN send_lanes l ON l.lane = a.channel || '/' || a.gateway_id || '/' || a.external_hash
  WHERE t.origin = 'channel' AND t.terminal_at IS NULL AND a.user_id = t.user_id AND a.status = 'active'
    AND (NOT CAST(?7 AS INTEGER) OR EXISTS (SELECT 1 FROM outbound_messages f
-     WHERE f.turn_id = t.turn_id AND f.origin <> 'notice' AND f.status IN ('failed', 'expired')))
+     WHERE f.turn_id = t.turn_id AND f.origin <> 'notice'
+       AND (f.status IN ('failed', 'expired') OR f.last_error_code = 'authorization_changed')))
 ON CONFLICT DO NOTHING",
             binds: vec![
                 turns.as_str().into(),
