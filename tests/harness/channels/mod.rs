@@ -133,6 +133,9 @@ impl World {
             Some(Dropped::Fence(fence)) => database.drop_fences(&BTreeSet::from([fence])),
             None => {}
         }
+        if let Some(life) = plan.life {
+            shorten_lives(&database, life);
+        }
         let people = Rc::new(People::settle(&executor, &database, plan.users));
         let places = Rc::new(Places::settle(plan, &executor, &database, &people));
         let telegram = Telegram::new(executor.clone(), plan.provider, plan.slowest);
@@ -320,6 +323,15 @@ impl World {
         self.doomed.borrow_mut().clear();
         self.executor.shut_down();
     }
+}
+
+/// Every message is worth sending for so many milliseconds only, as those are that have a time of their own.
+fn shorten_lives(database: &Database, millis: i64) {
+    database.execute(&format!(
+        "CREATE TRIGGER short_life AFTER INSERT ON outbound_messages BEGIN
+           UPDATE outbound_messages SET expires_at = NEW.created_at + {millis} WHERE outbox_id = NEW.outbox_id;
+         END"
+    ));
 }
 
 fn watch_batches(sql: &SimSql, watch: &Watch, claims: &Claims, telegram: &Telegram) {

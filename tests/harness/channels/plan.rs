@@ -36,6 +36,8 @@ pub struct Plan {
     pub sweeps: u32,
     /// Out of 1,000 answers to the provider's updates, how many are lost, so that the update comes again.
     pub acks_lost: u32,
+    /// How long a message is worth sending, where that is shorter than what a reply has.
+    pub life: Option<i64>,
     /// In any order; each at its time.
     pub steps: Vec<Step>,
 }
@@ -354,6 +356,7 @@ impl Smaller for Plan {
             less(|plan| (plan.deaths, plan.skewed, plan.stalls) = (0, 0, 0)),
             less(|plan| (plan.sweeps, plan.acks_lost) = (0, 0)),
             less(|plan| plan.slowest = 0),
+            less(|plan| plan.life = None),
             less(|plan| {
                 (plan.users, plan.bots, plan.outside) = (1, 1, false);
                 plan.steps = plan.steps.iter().map(Step::of_first).collect();

@@ -127,6 +127,7 @@ fn calm(steps: Vec<Step>) -> Plan {
         stalls: 0,
         sweeps: 0,
         acks_lost: 0,
+        life: None,
         steps,
     }
 }

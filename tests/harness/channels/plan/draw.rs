@@ -63,6 +63,7 @@ impl Plan {
             stalls: *rng.pick(&[0, 0, 30]),
             sweeps: *rng.pick(&[0, 0, 300]),
             acks_lost: *rng.pick(&[0, 50, 300]),
+            life: rng.chance(60).then(|| *rng.pick(&[800, 3_000, 20_000])),
             steps: Vec::new(),
         };
         plan.steps = steps(&rng, &plan);
