@@ -9,7 +9,7 @@ use domain::sql::{Shard, Value};
 use domain::time::Millis;
 
 use super::plan::{Act, Say};
-use super::{Doomed, World, arrivals, operator, outside, senders, service};
+use super::{Doomed, LONG_OUTAGE, World, arrivals, operator, outside, senders, service};
 use crate::executor::SimClock;
 
 pub async fn act(world: Rc<World>, act: Act) {
@@ -47,6 +47,11 @@ pub async fn act(world: Rc<World>, act: Act) {
             world.hosts.begin(user);
         }
         Act::Skew { user, millis } => world.hosts.skew(user, millis),
+        // So long that messages are given up; nothing is mended meanwhile.
+        Act::ProviderOutage { millis, how } if millis > LONG_OUTAGE => {
+            world.telegram.fail_for(millis, how);
+            world.executor.sleep(millis).await;
+        }
         Act::Block { .. }
         | Act::ChatGone { .. }
         | Act::Migrate { .. }

@@ -40,14 +40,19 @@ use callers::Callers;
 use claims::Claims;
 use intake::Intake;
 use places::{Places, first_token};
-use plan::{Manner, Plan, Whom};
+use plan::{Act, Manner, Plan, Whom};
 use provider::Telegram;
 
 /// More steps than any world needs that comes to rest.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// How long after the last trouble everything must have ended.
+/// How long after the last trouble everything must have ended; after an outage of hours a message may wait for more than
+/// two until it is tried again.
 const REST_MINUTES: u32 = 60;
+const LONG_REST_MINUTES: u32 = 200;
+
+/// An outage longer than this, in milliseconds, is sat out.
+const LONG_OUTAGE: i64 = 60 * 60_000;
 
 /// A condition of the database that is without effect in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +87,7 @@ pub struct World {
     stalls: u32,
     sweeps: u32,
     acks_lost: u32,
+    rest_minutes: u32,
     /// Link codes asked for so far.
     codes: Cell<u32>,
     /// Rows that an operator set aside, ended or shortened, by group.
@@ -195,6 +201,7 @@ impl World {
             stalls: plan.stalls,
             sweeps: plan.sweeps,
             acks_lost: plan.acks_lost,
+            rest_minutes: rest_minutes(plan),
             codes: Cell::new(0),
             touched: RefCell::default(),
             busy: Cell::new(0),
@@ -252,7 +259,7 @@ impl World {
     /// while so must everything else.
     async fn come_to_rest(self: Rc<Self>) {
         let mut minutes = 0;
-        while minutes < REST_MINUTES {
+        while minutes < self.rest_minutes {
             self.executor.sleep(60_000).await;
             let odd = !self.healed.get() && self.executor.rng().chance(self.sweeps);
             let sweeps = if odd { 2 * self.executor.rng().below(2) } else { 1 };
@@ -322,6 +329,15 @@ impl World {
         self.hosts.shut_down();
         self.doomed.borrow_mut().clear();
         self.executor.shut_down();
+    }
+}
+
+fn rest_minutes(plan: &Plan) -> u32 {
+    let is_long = |act: &Act| matches!(act, Act::ProviderOutage { millis, .. } if *millis > LONG_OUTAGE);
+    if plan.steps.iter().any(|step| is_long(&step.act)) {
+        LONG_REST_MINUTES
+    } else {
+        REST_MINUTES
     }
 }
 
