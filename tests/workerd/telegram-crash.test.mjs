@@ -20,11 +20,15 @@ after(async () => assertNoPanic(await telegram.stop()));
 async function crashAt(name) {
   const person = await telegram.newPerson();
   const question = unique(name);
+  // What is enqueued is ordered to be sent at once: a sender must not get ahead of the kill.
+  const sends = (enabled) => hermod.put(`/internal/switches/gateway/${person.gateway}`, { enabled });
+  if (name === "outbox_enqueued") await sends(false);
   const hold = hermod.control.hold(name);
   const delivery = person.say(question);
   await hold.arrived;
   await telegram.crash();
   hold.release();
+  if (name === "outbox_enqueued") await sends(true);
   return { person, question, delivery };
 }
 

@@ -8,10 +8,11 @@ import { MODEL_VARS, serveModel } from "./model.mjs";
 let chats = 610_000_000;
 export const newChatId = () => (chats += 1);
 
+// Of the answer; the notice that there is none has attempts of its own.
 const ATTEMPTS = `SELECT a.outbox_id, a.attempt_no, a.outcome, a.provider_http_status AS http, a.provider_message_id, a.error_class,
     a.error_code, a.retry_after_ms, a.started_at, a.finished_at
   FROM outbound_attempts a JOIN outbound_messages o ON o.outbox_id = a.outbox_id
-  WHERE o.turn_id = ?1 ORDER BY o.created_at, o.part_no, a.attempt_no`;
+  WHERE o.turn_id = ?1 AND o.origin = 'channel' ORDER BY o.created_at, o.part_no, a.attempt_no`;
 
 /**
  * Starts both. Options: vars; front: options of startBotApi; everything else goes to startHermod. The model answers
