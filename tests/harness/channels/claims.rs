@@ -154,7 +154,14 @@ impl Claims {
             if seen.lease_token.is_some()
                 && prior.as_ref().and_then(|one| one.lease_token.as_ref()) != seen.lease_token.as_ref()
             {
-                claimed.push((id.clone(), prior));
+                claimed.push((id.clone(), prior.clone()));
+            }
+            // A sender's lease may be renewed.
+            let held = prior.as_ref().is_some_and(|one| one.lease_token == seen.lease_token);
+            if let (true, Some(until)) = (held, seen.lease_until) {
+                let mut claims = self.0.claims.borrow_mut();
+                let claim = claims.iter_mut().rev().find(|claim| claim.outbox_id == id);
+                claim.into_iter().for_each(|claim| claim.lease_until = until);
             }
             now.insert(id, seen);
         }
