@@ -68,6 +68,55 @@ named! {
     }
 }
 
+impl ErrorClass {
+    /// Whether only the service itself gives it: no provider's answer leads to it, and no sender outside may report it.
+    pub const fn is_own(self) -> bool {
+        match self {
+            Self::Crash | Self::Policy => true,
+            Self::Transport
+            | Self::Timeout
+            | Self::Provider
+            | Self::RateLimit
+            | Self::Credential
+            | Self::Destination
+            | Self::Content => false,
+        }
+    }
+}
+
+impl ErrorCode {
+    /// Whether only the service itself gives it: no provider's answer leads to it, and no sender outside may report it.
+    pub const fn is_own(self) -> bool {
+        match self {
+            Self::ContentUnreadable
+            | Self::LeaseLost
+            | Self::Unconfirmed
+            | Self::AttemptsExhausted
+            | Self::Expired
+            | Self::AuthorizationChanged
+            | Self::EarlierPartFailed
+            | Self::Withdrawn => true,
+            Self::Unreachable
+            | Self::Stalled
+            | Self::BrokeOff
+            | Self::ServerError
+            | Self::NotUnderstood
+            | Self::TooManyRequests
+            | Self::Unauthorized
+            | Self::Blocked
+            | Self::ChatNotFound
+            | Self::UserDeactivated
+            | Self::Moved
+            | Self::MessageTooLong
+            | Self::MessageEmpty
+            | Self::BadFormatting
+            | Self::BadRequest
+            | Self::Forbidden
+            | Self::Other => false,
+        }
+    }
+}
+
 /// How far a provider's wish to be left alone for a while reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -111,11 +111,17 @@ impl OutcomeBody {
         let seconds = number(&mut members, "retry_after_seconds", AFTER)?;
         let class = members
             .optional_text("error_class", CLASS)?
-            .map(|text| ErrorClass::parse(&text).ok_or(invalid(CLASS)))
+            .map(|text| {
+                let class = ErrorClass::parse(&text).filter(|class| !class.is_own());
+                class.ok_or(invalid(CLASS))
+            })
             .transpose()?;
         let code = members
             .optional_text("error_code", CODE)?
-            .map(|text| ErrorCode::parse(&text).ok_or(invalid(CODE)))
+            .map(|text| {
+                let code = ErrorCode::parse(&text).filter(|code| !code.is_own());
+                code.ok_or(invalid(CODE))
+            })
             .transpose()?
             .unwrap_or(ErrorCode::Other);
         members.finish()?;
@@ -226,6 +232,28 @@ mod tests {
             .unwrap()
             .outcome;
         assert!(matches!(long, Outcome::Retry { after: Some(after), .. } if after.get() > 0));
+    }
+
+    #[test]
+    fn a_sender_outside_cannot_report_what_only_the_service_itself_decides() {
+        let fail = |rest: String| {
+            OutcomeBody::parse_fail(&format!(r#"{{"lease_token":"lease_00a","outcome":"rejected",{rest}}}"#))
+        };
+        for code in ErrorCode::ALL {
+            let taken = fail(format!(r#""error_code":"{}""#, code.as_str())).is_ok();
+            assert_eq!(taken, !code.is_own(), "{code:?}");
+        }
+        for class in ErrorClass::ALL {
+            let taken = fail(format!(r#""error_class":"{}""#, class.as_str())).is_ok();
+            assert_eq!(taken, !class.is_own(), "{class:?}");
+        }
+        for code in [
+            ErrorCode::LeaseLost,
+            ErrorCode::AuthorizationChanged,
+            ErrorCode::Expired,
+        ] {
+            assert!(code.is_own(), "{code:?}");
+        }
     }
 
     #[test]
