@@ -29,6 +29,7 @@ pub async fn webhook(call: Call) -> Handled {
         entropy: &call.app.entropy,
         checkpoint: &ServiceCheckpoint::new(&call.env),
         secrets: &call.app.master,
+        line_max: call.app.settings.line_max,
     };
     let delivery = Delivery {
         gateway_id: &gateway_id,

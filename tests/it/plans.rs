@@ -46,6 +46,7 @@ const MIXES: &[&str] = &[
     "conversation_of_sender",
     "key_of_link_code",
     "key_of_sender",
+    "line_of_sender",
     "link_code",
     "link_code_live",
     "put_address",

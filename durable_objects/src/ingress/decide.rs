@@ -60,11 +60,13 @@ const LINK_FIRST: Note = note(Disposition::Unlinked, Template::LinkFirst, Often:
 const REFUSED: Note = note(Disposition::LinkRefused, Template::LinkRefused, Often::TenMinutes);
 pub const LINKED: Note = note(Disposition::Linked, Template::Linked, Often::EachTime);
 
-/// Decides on an update, given the person behind its chat and what is known of its code.
+/// Decides on an update, given the person behind its chat, what is known of its code, and how many turns one person may
+/// have waiting.
 pub fn decide<'a>(
     incoming: &'a Incoming,
     sender: Option<&'a SenderFacts>,
     code: Option<&'a CodeFacts>,
+    line_max: usize,
 ) -> Decision<'a> {
     let Some(content) = incoming.content() else {
         return Decision::Ignore;
@@ -87,8 +89,17 @@ pub fn decide<'a>(
         (Content::Words(words), Some(_)) if words.len() > MESSAGE_MAX => {
             to_person(Disposition::Answered, Template::TooLong, Often::EachTime)
         }
+        (Content::Words(_), Some((sender, _))) if is_full(sender, line_max) => {
+            to_person(Disposition::Answered, Template::TooMany, Often::Minute)
+        }
         (Content::Words(words), Some((_, key))) => Decision::Turn { words, key },
     }
+}
+
+/// Messages that arrive at the same time each see the line without the others, so it may come out longer by as many as
+/// Telegram delivers at once.
+fn is_full(sender: &SenderFacts, line_max: usize) -> bool {
+    usize::try_from(sender.waiting).is_ok_and(|waiting| waiting >= line_max)
 }
 
 fn start<'a>(code: Option<&'a CodeFacts>, known: Option<&SenderFacts>) -> Decision<'a> {

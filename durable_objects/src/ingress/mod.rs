@@ -49,6 +49,8 @@ pub struct Webhook<'a, S, C, E, K> {
     pub entropy: &'a E,
     pub checkpoint: &'a K,
     pub secrets: &'a MasterSecrets,
+    /// How many turns of one person may wait at once, whichever way they came.
+    pub line_max: usize,
 }
 
 /// One request of Telegram.
@@ -128,7 +130,7 @@ impl<S: Sql, C: Clock, E: Entropy, K: Checkpoint> Webhook<'_, S, C, E, K> {
             if let Some(payload_hash) = &facts.seen {
                 return self.count_again(delivery, incoming, payload_hash, now, costs).await;
             }
-            let decision = decide(incoming, facts.sender.as_ref(), facts.code.as_ref());
+            let decision = decide(incoming, facts.sender.as_ref(), facts.code.as_ref(), self.line_max);
             let writing = write::Writing {
                 webhook: self,
                 delivery,
@@ -171,7 +173,7 @@ impl<S: Sql, C: Clock, E: Entropy, K: Checkpoint> Webhook<'_, S, C, E, K> {
         if let Some(incoming) = incoming {
             batch.push(dedup::seen(gateway_id, &incoming.ingress_hash));
             if let Some(chat) = incoming.chat(gateway_id) {
-                batch.extend(sender::sender_facts(chat));
+                batch.extend(sender::sender_facts(chat, self.line_max));
                 if let Some(code_hash) = &incoming.code_hash {
                     batch.extend(link::code(chat, code_hash, now));
                 }
@@ -222,8 +224,8 @@ impl Facts {
             expected: "the gateway's rows",
         })?;
         let seen = rows.first().map_or(Ok(None), dedup::read_seen)?;
-        let sender = rows.get(1..4).map_or(Ok(None), SenderFacts::read)?;
-        let code = rows.get(4..6).map_or(Ok(None), link::read_code)?;
+        let sender = rows.get(1..5).map_or(Ok(None), SenderFacts::read)?;
+        let code = rows.get(5..7).map_or(Ok(None), link::read_code)?;
         Ok(Self {
             gateway: sender::read_gateway(gateway)?,
             seen,

@@ -179,6 +179,7 @@ pub async fn webhook(world: Rc<World>, process: Process, caller: u64, gateway: u
         entropy: &ports.entropy,
         checkpoint: &ports.checkpoint,
         secrets: &ports.secrets,
+        line_max: 32,
     };
     match webhook.receive(&delivery, Rc::default()).await {
         Ok(taken) => {

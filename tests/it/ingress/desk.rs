@@ -83,6 +83,8 @@ pub struct Desk {
     pub clock: DeskClock,
     pub secrets: MasterSecrets,
     pub reached: Reached,
+    /// 32 unless a test says otherwise.
+    pub line_max: usize,
     entropy: Rng,
     costs: Rc<Cell<Costs>>,
 }
@@ -105,6 +107,7 @@ impl Desk {
             clock: DeskClock(Rc::new(Cell::new(Timestamp::from_millis(1_783_728_000_000)))),
             secrets: MasterSecrets::from_json(SECRETS).unwrap(),
             reached: Reached::default(),
+            line_max: 32,
             entropy: Rng::new(7),
             costs: Rc::default(),
         };
@@ -220,6 +223,7 @@ impl Desk {
             entropy: &self.entropy,
             checkpoint: &self.reached,
             secrets: &self.secrets,
+            line_max: self.line_max,
         };
         let delivery = Delivery {
             gateway_id: &gateway,

@@ -3,6 +3,7 @@
 mod corners;
 pub(crate) mod desk;
 mod kinds;
+mod line;
 mod links;
 mod outward;
 

@@ -79,6 +79,7 @@ impl Whole {
             entropy: &entropy,
             checkpoint: &reached,
             secrets,
+            line_max: 32,
         };
         let body = text_update(id, CHAT.parse().unwrap(), text).to_string();
         let delivery = Delivery {

@@ -22,6 +22,8 @@ named! {
         TextOnly = "text_only",
         /// A message too long to be taken.
         TooLong = "too_long",
+        /// As many messages wait for an answer as one person may have waiting.
+        TooMany = "too_many",
     }
 }
 
@@ -43,6 +45,9 @@ impl Template {
             }
             Self::TextOnly => "I can only read text so far. Please write it to me.",
             Self::TooLong => "That message is too long for me. Please send it in shorter pieces.",
+            Self::TooMany => {
+                "You write faster than I can answer, so I did not take your last message. Please wait for my answers, then send it again."
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ pub fn catalogue() -> Option<Vec<Statement>> {
     };
     all.push(channel_token::page(MasterVersion::new(2), Some(&gateway_id)));
     all.push(channel_token::replace(&gateway_id, &token, &token));
-    all.extend(sender::sender_facts(chat));
+    all.extend(sender::sender_facts(chat, 32));
     all.extend(link::code(chat, "c", now));
     all.extend(link::bind(&Bond {
         chat,

@@ -60,9 +60,12 @@ pub struct SenderSeen<'a> {
 
 /// Everything about the person behind a chat that accepting a message needs; see [`SenderFacts::read`].
 ///
-/// Only the chat is known before, so each of them finds the person by it.
-pub fn sender_facts(chat: Chat<'_>) -> Vec<Statement> {
+/// Only the chat is known before, so each of them finds the person by it. Of the turns that wait in the person's line
+/// `line_max` are counted at most.
+pub fn sender_facts(chat: Chat<'_>, line_max: usize) -> Vec<Statement> {
     let binds = || vec![chat.gateway_id.into(), chat.channel.into(), chat.external_hash.into()];
+    let mut counting = binds();
+    counting.push(u32::try_from(line_max).unwrap_or(u32::MAX).into());
     vec![
         directory::user_of_sender(chat.gateway_id, chat.channel, chat.external_hash),
         Statement {
@@ -80,6 +83,16 @@ JOIN conversations c ON c.user_id = a.user_id AND c.channel = ?2 AND ifnull(c.ga
 WHERE a.gateway_id = ?1 AND a.channel = ?2 AND a.external_hash = ?3 AND a.status = 'active'",
             binds: binds(),
         },
+        Statement {
+            name: "line_of_sender",
+            // The same turns as `unfinished_turns` finds, whichever channel they came through.
+            sql: "SELECT count(*) AS waiting FROM (SELECT 1 FROM channel_addresses a
+JOIN turns t ON t.user_id = a.user_id AND t.terminal_at IS NULL AND t.delivery_status <> 'pending'
+  AND t.status IN ('accepted', 'processing') AND t.origin IN ('direct', 'channel')
+WHERE a.gateway_id = ?1 AND a.channel = ?2 AND a.external_hash = ?3 AND a.status = 'active'
+LIMIT CAST(?4 AS INTEGER))",
+            binds: counting,
+        },
     ]
 }
 
@@ -89,13 +102,15 @@ pub struct SenderFacts {
     /// `None` once the person's key was destroyed.
     pub key: Option<KeyRow>,
     pub conversation: Option<ConversationSeen>,
+    /// How many of the person's turns wait for an answer or are being answered; not counted beyond `line_max`.
+    pub waiting: i64,
 }
 
 impl SenderFacts {
     /// Reads the rows of [`sender_facts`]; `None` where no person stands behind the chat.
     pub fn read(rows: &[Rows]) -> Result<Option<Self>, RowError> {
-        let [sender, key, conversation] = rows else {
-            return Err(crate::wrong("", "three row sets"));
+        let [sender, key, conversation, line] = rows else {
+            return Err(crate::wrong("", "four row sets"));
         };
         let Some(sender) = directory::read_sender(sender)? else {
             return Ok(None);
@@ -104,6 +119,7 @@ impl SenderFacts {
             sender,
             key: key.first().map(KeyRow::read).transpose()?,
             conversation: conversation.first().map(ConversationSeen::read).transpose()?,
+            waiting: line.first().map_or(Ok(0), |row| row.integer("waiting"))?,
         }))
     }
 }
