@@ -93,13 +93,14 @@ impl Sender {
     }
 
     async fn send(&self, chat: &str, text: &str) -> Outcome {
+        let failed = Outcome::Retry {
+            class: ErrorClass::Provider,
+            code: ErrorCode::Other,
+            after: None,
+            holds: Holds::Row,
+        };
         if self.manner == Manner::Failing {
-            return Outcome::Retry {
-                class: ErrorClass::Provider,
-                code: ErrorCode::Other,
-                after: None,
-                holds: Holds::Row,
-            };
+            return failed;
         }
         let message = Message {
             token: &self.token,
@@ -108,9 +109,19 @@ impl Sender {
             plain: true,
         };
         let request = request(&service::api(), &message);
-        telegram::send(self.ports.http(), &self.ports.clock, request)
-            .await
-            .outcome
+        let answered = telegram::send(self.ports.http(), &self.ports.clock, request).await;
+        match answered.outcome {
+            // Where a chat went on is nothing that an outside sender can say.
+            Outcome::Moved { .. } => Outcome::Gone {
+                code: ErrorCode::ChatNotFound,
+            },
+            Outcome::Unformatted | Outcome::Unauthorized | Outcome::NotStarted => failed,
+            said @ (Outcome::Accepted { .. }
+            | Outcome::Retry { .. }
+            | Outcome::Gone { .. }
+            | Outcome::Rejected { .. }
+            | Outcome::Ambiguous { .. }) => said,
+        }
     }
 
     async fn say(&self, row: &OutboxId, lease: &LeaseToken, outcome: &Outcome) {

@@ -338,7 +338,13 @@ fn check_order(world: &World, rows: &[Row], claims: &[Claim]) {
 /// Where no clock is off, every way is short and none is tried twice, the provider never finds the pace too fast.
 fn check_pace(world: &World, plan: &Plan) {
     let quick = plan.slowest <= 20 && plan.is_calm();
-    let disturbed = |act: &Act| matches!(act, Act::Skew { .. } | Act::Outage { .. } | Act::Fetch { .. });
+    // A chat that has moved stands in two lanes for as long as its earlier messages last.
+    let disturbed = |act: &Act| {
+        matches!(
+            act,
+            Act::Skew { .. } | Act::Outage { .. } | Act::Fetch { .. } | Act::Migrate { .. }
+        )
+    };
     if !quick || plan.steps.iter().any(|step| disturbed(&step.act)) {
         return;
     }
