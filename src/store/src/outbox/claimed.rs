@@ -251,14 +251,19 @@ fn read_row(row: &Row) -> Result<ClaimedRow, RowError> {
         part_count: row.integer("part_count")?,
         content: content(row)?,
         to: destination(row)?,
-        tried: Tried {
-            attempt_count: row.integer("attempt_count")?,
-            ambiguous_count: row.integer("ambiguous_count")?,
-            max_attempts: row.integer("max_attempts")?,
-            expires_at: row.timestamp("expires_at")?,
-            plain: row.flag("plain")?,
-            moved: row.flag("moved")?,
-        },
+        tried: tried(row)?,
         lease_until: row.timestamp("lease_expires_at")?,
+    })
+}
+
+/// What the columns of a row say of its attempts.
+pub(super) fn tried(row: &Row) -> Result<Tried, RowError> {
+    Ok(Tried {
+        attempt_count: row.integer("attempt_count")?,
+        ambiguous_count: row.integer("ambiguous_count")?,
+        max_attempts: row.integer("max_attempts")?,
+        expires_at: row.timestamp("expires_at")?,
+        plain: row.flag("plain")?,
+        moved: row.flag("moved")?,
     })
 }

@@ -7,8 +7,8 @@ use domain::sql::{RowError, Rows, Statement};
 use domain::time::Timestamp;
 
 use super::claim::{Claim, claim, open_fences};
-use super::items;
 use super::settle::{Wave, settle_wave};
+use super::{claimed, items};
 use crate::idempotency::store_result;
 use crate::ledger::safe;
 use crate::provisioning::Command;
@@ -83,14 +83,7 @@ pub fn read_held(rows: &Rows) -> Result<Option<Held>, RowError> {
         held: row.flag("held")?,
         ours: row.flag("ours")?,
         turn_id,
-        tried: Tried {
-            attempt_count: row.integer("attempt_count")?,
-            ambiguous_count: row.integer("ambiguous_count")?,
-            max_attempts: row.integer("max_attempts")?,
-            expires_at: row.timestamp("expires_at")?,
-            plain: row.flag("plain")?,
-            moved: row.flag("moved")?,
-        },
+        tried: claimed::tried(row)?,
         gateway_seen: row.timestamp("updated_at")?,
         epoch: row.integer("epoch")?,
     }))
